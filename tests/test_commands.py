@@ -336,6 +336,7 @@ def test_a_leaderboard_of_sums_is_that_of_the_log(run, monkeypatch):
     log, *sums = (pd.read_csv(io.StringIO(page)) for page in pages)
     for board in sums:
         pd.testing.assert_frame_equal(board, log, rtol=1e-9)
+    assert "standard input and sums.parquet hold the same sums" in run("leaderboard - sums.parquet")[2]
 
 
 def test_scores_asked_of_verdicts_lead_to_their_board_and_one_model_to_its_mean(run):

@@ -17,8 +17,9 @@ import pandas as pd
 import evalreg as er
 from evalreg.checks import MOST_LISTED, counted, option, passed
 from evalreg.cli.options import options_of, typed_value
+from evalreg.data.streams import is_stream
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError, NonNumericError
-from evalreg.logs.files import PARQUET, Source, find_files, is_stream
+from evalreg.logs.files import PARQUET, Source, find_files
 from evalreg.logs.log import Log, chosen_rows, refuse_pooling, role_arguments, together, with_short_names, within
 from evalreg.logs.read import FORMATS, format_of, read_log
 from evalreg.logs.reading import ROLES
@@ -152,13 +153,13 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     arguments = reading_options(options)
     if "format" in arguments:  # of what is printed, where `read_log` would name it
         option("log_format", arguments["format"], tuple(FORMATS))
-    sums = [str(Source.of(file).path) for file in files if os.path.isfile(file) or is_stream(file)]
-    if len(sums) == len(files) and all(Source.of(file).head.startswith(PARQUET) for file in sums):
+    are_files = all(os.path.isfile(file) or is_stream(file) for file in files)
+    if are_files and all(Source.of(file).head.startswith(PARQUET) for file in files):
         from evalreg.estimators.shards import merged
 
         more = {name: options[name] for name in ("cells", "n_shards") if name in options}
         with suppress(LogFormatError):
-            return Rows(merged(sums, **more), code=f"rows = {written('er.merged', list(files), **more)}")
+            return Rows(merged(files, **more), code=f"rows = {written('er.merged', list(files), **more)}")
     paths = list(files) if len(files) > 1 else files[0]
     try:
         log = read_log(paths, **arguments)

@@ -17,6 +17,7 @@ from evalreg.checks import Names, counted, listed, passed, without_none
 from evalreg.data.clusters import RESERVED, Axis, factorize, joint_labels, joint_parts, known_columns, parse_groups
 from evalreg.data.engine import ROWS as GROUPED_ROWS
 from evalreg.data.engine import Measures, Query
+from evalreg.data.streams import is_stream, name_of, spooled
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -290,9 +291,9 @@ def write_sums(log: SummedLog, path: str | os.PathLike[str], versions: dict[str,
 
 def read_sums(path: str | os.PathLike[str]) -> SummedLog:
     """A file of sums."""
-    pa, name = _parquet(), os.fspath(path)
+    pa, name = _parquet(), name_of(path)
     try:
-        table = pa.parquet.read_table(name, partitioning=None)
+        table = pa.parquet.read_table(spooled(path) if is_stream(path) else os.fspath(path), partitioning=None)
     except FileNotFoundError as error:
         raise ArgumentError(f"no file is called {name!r}.") from error
     except (pa.ArrowException, OSError) as error:

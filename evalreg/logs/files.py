@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import glob
 import gzip
 import os
-import shutil
-import sys
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, TypeAlias, cast
 
 from evalreg.checks import counted, listed, nearest
+from evalreg.data.streams import is_stream, name_of, spooled
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -48,37 +45,6 @@ def find_files(paths: Paths) -> tuple[list[Source], list[Path]]:
     # Named alone, such a file is read, and refused for what it is.
     rows = [source for source in sources if not (source.path.name in DESCRIBING and source.head.startswith(PARQUET))]
     return rows or sources, links
-
-
-def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether a path can be read once only: "-", which is standard input, or a pipe."""
-    with suppress(OSError):  # no path at all: what reads it says so
-        return path == "-" or Path(path).is_fifo()
-    return False
-
-
-# Files with what streams held, which go with the process; a pipe that is written to again is read again.
-_SPOOLED: dict[Any, Path] = {}
-
-
-def _spooled(path: str | os.PathLike[str]) -> Path:
-    """A file with what a stream holds."""
-
-    def state() -> Any:
-        return sys.stdin if path == "-" else (os.stat(path).st_dev, os.stat(path).st_ino, os.stat(path).st_mtime_ns)
-
-    if path == "-" and sys.stdin is None:
-        raise ArgumentError("Standard input is closed; name a file.")
-    if state() not in _SPOOLED:
-        handle, name = tempfile.mkstemp(prefix="evalreg-")
-        atexit.register(Path(name).unlink, missing_ok=True)
-        with (
-            os.fdopen(handle, "wb") as file,
-            nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as content,
-        ):
-            shutil.copyfileobj(content, file)
-        _SPOOLED[state()] = Path(name)
-    return _SPOOLED[state()]
 
 
 def is_handle(path: str | os.PathLike[str]) -> bool:
@@ -160,7 +126,7 @@ class Source:
     def of(cls, path: str | os.PathLike[str]) -> Source:
         """The file of a path as it was typed; "-" is standard input."""
         if is_stream(path):
-            return cls(_spooled(path), "standard input" if path == "-" else str(path))
+            return cls(spooled(path), name_of(path))
         return cls(Path(path))
 
     @property

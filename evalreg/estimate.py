@@ -943,9 +943,13 @@ def _diagonal(first: Matrix, second: Matrix) -> Matrix:
 def rows_behind(estimate: Estimate) -> FloatArray | None:
     """Rows that each estimate is made of, (n_params,): those of its cells, or all rows of a regression.
 
-    None where the parameters are not a map of the cells (ratings).
+    Of contrasts and functions of coefficients those that move them. None where the parameters are not a map of the
+    cells (ratings).
     """
     cells, A = estimate.cells, estimate.coefficient_map
+    moving = estimate.scores.rows_moving(dense(estimate.bread)) if of_coefficients(estimate) else None
+    if moving is not None:
+        return moving
     if A is not None and A.shape[1] == estimate.scores.n_columns:
         together = estimate.scores.rows_in(touches(A))
         if together is not None and cells is not None and A.shape[1] == cells.count.size:
@@ -958,6 +962,12 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
     if A is None or A.shape[1] != cells.count.size:
         return None
     return np.asarray(touches(A) @ cells.count, dtype=np.float64)
+
+
+def of_coefficients(estimate: Estimate) -> bool:
+    """Whether parameters are contrasts or functions of a regression's coefficients, which some rows may not move."""
+    delta = estimate.refit is not None and estimate.refit.delta
+    return estimate.kind in ("least squares", "likelihood") and (estimate.about.contrast or delta)
 
 
 def of_means(names: Names, A: Matrix, cells: Cells, scores: Scores, *, linear: bool = True, **more: Any) -> Estimate:

@@ -79,10 +79,22 @@ def test_two_means_are_compared_and_names_stand_in_backticks():
     assert gate.verdict == "shown"
     assert gate.estimate == pytest.approx(results.params["gpt > 4 - mini"] - results.params["old"])
     assert results.contrast("`gpt > 4 - mini` - old").gate("`gpt > 4 - mini` - old > -0.5").estimate == gate.estimate
-    # What a claim rests on is the rows of the estimate, and not all.
-    fewer = log[(log["model"] != "old") | log["passage"].isin(log["passage"].unique()[:30])]
-    gates = map(er.mean(fewer, by="model", groups="passage").gate, ("old > 0", "`gpt > 4 - mini` > 0"))
-    assert [(gate.n, gate.n_clusters["passage"]) for gate in gates] == [(150, 30), (200, 40)]
+
+
+def test_what_a_claim_rests_on_is_the_rows_of_its_estimates_and_not_all():
+    log = er.datasets.paired(n_passages=40, difference=0.2, seed=4)
+    log = log[(log["model"] != "old") | log["passage"].isin(log["passage"].unique()[:30])].reset_index(drop=True)
+    log = pd.concat([log, log.assign(model="apart " + log["model"], passage="apart " + log["passage"].astype(str))])
+    log = log.assign(minutes=2.0 ** (np.arange(len(log)) % 5))
+    claims = {"old": (150, 30), "new": (200, 40), "new - old": (350, 40), "new - `apart new`": (400, 80)}
+    kinds = er.mean(log, by="model", groups="passage"), er.horizon(log, "score", groups="passage")
+    fits = (er.fit("score ~ 0 + model", log, groups="passage", family=name) for name in ("gaussian", "binomial"))
+    for results in (*kinds, *(fit.contrast(np.eye(4), sorted(set(log["model"]))) for fit in fits)):
+        for claim in claims if results in kinds else list(claims)[2:]:
+            gate, (n, clusters) = results.gate(f"{claim} > 0"), claims[claim]
+            assert (gate.n, gate.n_clusters["passage"]) == (n, clusters)
+            line = " ".join(str(results.contrast(claim).summary()).split())
+            assert f"{n} rows in {clusters} passage clusters" in line
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,6 @@ from evalreg.results.results import Results, estimator, results_of
 class Horizons(Results):
     """Time horizons of models, in log2 minutes; made by `horizon`.
 
-    Parameters
-    ----------
-    runs : dict of str to int
-        Rows of the model of each horizon, by the horizon's name.
-
     Examples
     --------
     >>> import evalreg as er
@@ -41,13 +36,6 @@ class Horizons(Results):
     >>> er.horizon(runs).minutes().round(1).loc["m", "estimate"].item()
     10.9
     """
-
-    runs: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def _counts(self) -> FloatArray:
-        """Rows behind each horizon: those of its model; of a contrast all."""
-        return np.array([self.runs.get(name, self.estimate.n_rows) for name in self.estimate.names], dtype=np.float64)
 
     def minutes(self, alpha: float = 0.05) -> pd.DataFrame:
         """The horizons in minutes.
@@ -228,8 +216,7 @@ def horizon(
     labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
     estimate = function_of(base, *family.values(), labels, about, family)
     results = results_of(estimate, rows.axes, requested)
-    runs = dict(zip(labels, np.repeat(np.bincount(np.asarray(cell)), k).tolist(), strict=True))
-    return Horizons(results.estimate, results.cov, results.axes, results.requested, results.notes, runs)
+    return Horizons(results.estimate, results.cov, results.axes, results.requested, results.notes)
 
 
 def _refuse_unbounded(names: list[str], cell: IntArray, outcome: FloatArray, length: FloatArray, model: str) -> None:

@@ -15,6 +15,8 @@ from evalreg.covariance.leverage import adjust_cell_totals, root_of
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning
+from evalreg.estimate import of_coefficients
+from evalreg.numerics.limits import ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -272,11 +274,17 @@ def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]
 
 
 def clusters_behind(estimate: Estimate, cov: Covariance) -> dict[str, IntArray]:
-    """Clusters with rows behind each estimate, (n_params,), by axis: of a mean its own, of anything else all."""
-    A, n = estimate.coefficient_map, cov.n_clusters
-    if A is None or estimate.kind not in ("mean", "board"):
-        return {name: np.full(estimate.n_params, n[name], dtype=np.intp) for name in map(axis_name, cov.axes)}
-    return {axis_name(axis): estimate.scores.clusters_reached(axis, A) for axis in cov.axes}
+    """Clusters with rows behind each estimate, (n_params,), by axis, as `rows_behind` counts rows."""
+    return {axis_name(axis): _clusters_on(axis, estimate, cov) for axis in cov.axes}
+
+
+def _clusters_on(axis: Axis, estimate: Estimate, cov: Covariance) -> IntArray:
+    if estimate.coefficient_map is not None and estimate.kind in ("mean", "board"):
+        return estimate.scores.clusters_reached(axis, estimate.coefficient_map)
+    squares = estimate.scores.squares_by_cluster(axis, dense(estimate.bread)) if of_coefficients(estimate) else None
+    if squares is None:
+        return np.full(estimate.n_params, cov.n_clusters[axis_name(axis)], dtype=np.intp)
+    return np.asarray(np.count_nonzero(squares > ROUNDING**2 * squares.max(axis=0), axis=0), dtype=np.intp)
 
 
 def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:

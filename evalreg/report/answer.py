@@ -14,8 +14,8 @@ from evalreg.checks import counted, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.formula import short_name
 from evalreg.errors import Note
-from evalreg.estimate import Estimate
-from evalreg.inference.dependence import design_effect
+from evalreg.estimate import Estimate, rows_behind
+from evalreg.inference.dependence import clusters_behind, design_effect
 from evalreg.inference.intervals import tested_against
 from evalreg.report.sentences import axis_counts, in_clusters, named, reference_text
 from evalreg.report.summaries import (
@@ -67,8 +67,13 @@ def rule_text(estimate: Estimate, cov: Covariance) -> str:
 
 
 def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: str = "rows") -> str:
-    """What an estimate rests on: "480 rows in 60 passage clusters"."""
-    where = in_clusters(axis_counts(cov)) or ", independent"
+    """What an estimate rests on: "480 rows in 60 passage clusters"; of several all that they rest on together."""
+    counts = axis_counts(cov)
+    if estimate.n_params == 1 and n is None:
+        behind = rows_behind(estimate)
+        n = estimate.n_rows if behind is None else round(float(behind[0]))
+        counts = {axis: int(some[0]) for axis, some in clusters_behind(estimate, cov).items()}
+    where = in_clusters(counts) or ", independent"
     left_out = "".join(f"; {line[:-1]}" for line in dropped_lines(estimate.dropped))
     return f"{counted(estimate.n_rows if n is None else n, rows[:-1])}{where}{left_out}"
 

@@ -357,6 +357,10 @@ class Scores(ABC):
         """Rows in use in any column of each line of 0 and 1; None where one column's rows are no other's."""
         return None
 
+    def rows_moving(self, bread: FloatArray) -> FloatArray | None:
+        """Rows whose part of the design moves each parameter, (n_params,); None where no design is known."""
+        return None
+
     def squares_in_cells(self, by: Axis) -> Matrix | None:
         """Sums of w e^2 within (cluster, column), where a score is w e; None where rows are not held so."""
         return None

@@ -339,6 +339,12 @@ class RegressionScores(LabelledScores, ByClusterRows):
             influence[part] = self.score_rows(part) @ B
         return influence
 
+    def rows_moving(self, bread: FloatArray) -> FloatArray:
+        """Rows of the design that are not orthogonal to the bread of a parameter."""
+        lengths = IN_SPAN * np.linalg.norm(bread, axis=0)
+        moving = (np.abs(rows @ bread) > np.linalg.norm(rows, axis=1)[:, None] * lengths for rows in self._parts())
+        return np.asarray(np.sum([part.sum(axis=0, dtype=np.float64) for part in moving], axis=0))
+
     def row_leverages(self, inverse_gram: FloatArray) -> FloatArray | None:
         """x'Mx of each row of the design."""
         forms = (np.einsum("rj,jk,rk->r", rows, inverse_gram, rows, optimize=True) for rows in self._parts())

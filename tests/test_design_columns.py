@@ -1,5 +1,7 @@
 """Columns of a formula that takes columns as they are, held against patsy's own to the last bit."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import patsy
@@ -72,3 +74,16 @@ def test_levels_of_numbers_are_named_as_statsmodels_names_them(rng, term):
     log = pd.DataFrame({"score": rng.normal(size=40), "half": rng.integers(0, 3, 40) / 2, "whole": np.arange(40) % 4})
     log["flag"] = log["half"] > 0
     assert list(er.fit(f"score ~ {term}", log).params.index) == list(smf.ols(f"score ~ {term}", log).fit().params.index)
+
+
+def test_a_comparison_on_the_left_is_refused_with_the_numbers_it_stands_for():
+    log = er.datasets.passages(seed=1)
+    log["word"] = log["score"].map({0: "no", 1: "yes"})
+    for left in ('I(word == "yes")', "I(score > 0.5)", "C(word)"):
+        with pytest.raises(er.errors.FormulaError, match="one column of numbers") as refused:
+            er.fit(f"{left} ~ n_words", log)
+        number = re.search(r"of (I\(1 \* .*\))\.$", str(refused.value))[1]
+        number = number.replace("COLUMN == VALUE", "word == 'yes'")
+        results = er.fit(f"{number} ~ n_words", log)
+        for params in (results.params, results.statsmodels.params):
+            assert params.tolist() == pytest.approx(er.fit("score ~ n_words", log).params.tolist(), abs=1e-12)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import ordered
 from evalreg.data.designs import TERMS, DesignColumns, evaluating, refuse_nonfinite
@@ -180,9 +180,10 @@ def evaluated(parsed: ParsedFormula, data: DesignColumns) -> Design:
         ]
     score = _coded(left, values[0])
     if len(score.names) != 1 or not score.numbers:
-        raise FormulaError(
-            f"the left side of {parsed.text!r} must be one column of numbers; it gave {len(score.names)}."
-        )
+        rule = f"the left side of {parsed.text!r} must be one column of numbers; it makes {listed(score.names)}"
+        (first, info), *_ = left.factor_infos.items()
+        truth = f"1 * {first.code.removeprefix('I')}" if info.categories == (False, True) else "1 * (COLUMN == VALUE)"
+        raise FormulaError(f"{rule}. What is true counts 1, and what is not 0, of I({truth}).")
     design = replace(_coded(right, values[1]), outcome=score.numbers[0], outcome_name=score.names[0])
     numbers = ((design.names[np.argmax(design.part == j)], z) for j, z in enumerate(design.numbers, 1))
     refuse_nonfinite([(design.outcome_name, design.outcome), *numbers])

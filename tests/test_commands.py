@@ -173,12 +173,17 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
     where = re.search(r"out: (--where '.*')", run("mean words.csv")[2])[1]
     table = pd.read_csv(io.StringIO(run(f"mean words.csv {where} --format csv")[1])).set_index("name")["estimate"]
     assert table.to_dict() == pytest.approx(log[log.index % 99 > 0].groupby("model")["score"].mean().to_dict())
-    words = ({1: "correct", 0: "incorrect"}, {1: "Yes", 0: "No"}, {1: "good", 0: "bad"}, {1: "1", 0: "0"})
-    for command, meaning in itertools.product(("mean {} --item question", "fit 'score ~ C(model)' {}"), words):
-        log.assign(score=log["score"].map(meaning)).to_json("words.jsonl", orient="records", lines=True)
-        cure = re.search(r"Pass (--score-labels \S+),", run(command.format("words.jsonl"))[2])[1]
-        typed = cure.replace("good=NUMBER", "good=1").replace("bad=NUMBER", "bad=0")
+    words = [("correct", "incorrect"), ("Yes", "No"), ("1", "0"), ("fully, so", "a=b"), ('"good"', "it's bad")]
+    commands = ("mean {} --item question", "fit 'score ~ C(model)' {}")
+    for command, (right, wrong) in itertools.product(commands, words):
+        log.assign(score=log["score"].map({1: right, 0: wrong})).to_json("words.jsonl", orient="records", lines=True)
+        typed = re.search(r"Pass (--score-labels .*), or name", run(command.format("words.jsonl"))[2])[1]
+        typed = re.sub(r"(fully, so|good\"*)=NUMBER", r"\1=1", typed).replace("=NUMBER", "=0")
         assert run(f"{command} {typed}".format("words.jsonl"))[1] == run(command.format("logs/models.csv"))[1]
+    log.assign(score=log["score"].map({1: "yes ", 0: "no "}) + (log.index % 7).astype(str)).to_csv("words.csv")
+    assert "Pass --score-labels WORD=NUMBER,OTHER=NUMBER" in run("mean words.csv")[2]
+    typed = ",".join(f"{word} {k}={value}" for word, value in (("yes", 1), ("no", 0)) for k in range(7))
+    assert run(f"mean words.csv --score-labels '{typed}'")[1] == run("mean logs/models.csv")[1]
     rows = [{"meta": {"llm": row.model, "id": row.question}, "is": {"correct": row.score}} for row in log.itertuples()]
     Path("nested.json").write_text(json.dumps(rows))
     for command, told, value in (("mean", "--by", "0.8000"), ("compare", "--model", "0.0667")):
@@ -188,8 +193,8 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
     proposed = re.search(r"`evalreg (table results.json)`", run("mean results.json")[2])[1]
     assert re.search(r"mean +0.7621\n", run(proposed)[1])
     stars = "table {}logs/passages.csv --groups passage --formulas 'score ~ n_words'{}"
-    assert run(stars.format("--stars ", ""))[1] == run(stars.format("", " --stars"))[1]
-    assert "*** p < .001" in run(stars.format("", " --stars"))[1]
+    assert run(stars.format("--stars true ", ""))[1] == run(stars.format("", " --stars=true"))[1]
+    assert "*** p < .001" in run(stars.format("", " --stars true"))[1]
     pilot = pd.read_csv("logs/pilot.csv")
     pilot[(pilot["model"] != "model-1") | (pilot["question"] != pilot["question"][0])].to_csv("part.csv", index=False)
     assert re.search(r"`mean` with --questions\s+shared", run("noise part.csv --item question --sample sample")[1])

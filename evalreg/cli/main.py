@@ -50,10 +50,6 @@ def _run(arguments: list[str]) -> int:
         if not arguments:  # a script whose words got lost must not pass for a gate that held
             _complain(build_parser().format_help())
             return BAD_INPUT
-        # What may be a flag or have values is a flag before anything that is none.
-        pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-        bare = (word == "--stars" and not re.fullmatch(r"[\d., ]+|true|false", after) for word, after in pairs)
-        arguments = [word + "=true" * is_bare for word, is_bare in zip(arguments, bare, strict=True)]
         options = build_parser(arguments).parse_args(arguments)
         options.typed = shlex.join(["evalreg", *arguments])
         # Values are read here: argparse would reword what they refuse.
@@ -117,6 +113,7 @@ def _as_option(known: Mapping[str, Option], where: str | None, name: str, value:
     if option is None:
         return str(value) if name == "files" else ""
     value = f"({where}) and {value}" if name == "subset" and where else value
+    value = [value] if isinstance(value, str) and option.is_list else value
     return option.flag if isinstance(value, bool) else f"{option.flag} {shlex.quote(typed_value(value))}"
 
 

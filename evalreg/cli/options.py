@@ -6,7 +6,9 @@ Signatures and docstrings are read from the source and not imported: a page of h
 from __future__ import annotations
 
 import ast
+import csv
 import inspect
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,6 +41,11 @@ class Option:
         return f"--no-{flag}" if self.annotation == "bool" and self.default is True else f"--{flag}"
 
     @property
+    def is_list(self) -> bool:
+        """Whether commas separate several values."""
+        return bool(re.search(r"list\[|Sequence|Iterable", self.annotation))
+
+    @property
     def summary(self) -> str:
         """The first sentence of its help."""
         return re.split(r"(?<=\.)\s", self.help, maxsplit=1)[0]
@@ -57,7 +64,7 @@ class Option:
             pairs = mapping(text)
             has_none = "None]" in self.annotation
             return {name: None if has_none and str(v).lower() in ("none", "null") else v for name, v in pairs.items()}
-        if re.search(r"list\[|Sequence|Iterable", self.annotation):
+        if self.is_list:
             values = [number(part, bool(re.search(r"\b(float|int)\b", self.annotation))) for part in words(text)]
             return values[0] if len(values) == 1 and re.search(r"\bstr \|", self.annotation) else values
         if re.search(r"\b(float|int)\b", self.annotation):
@@ -91,14 +98,14 @@ def number(text: str, wanted: bool = True) -> int | float | str:
 
 def words(text: str) -> list[str]:
     """Names separated by commas; one that holds a comma stands in double quotes."""
-    import csv
-
     try:
         names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
     except csv.Error:
         names = []
     if not names or not all(names):
-        raise ArgumentError(f'names must be separated by commas, as in "a,b"; got "{text}".')
+        raise ArgumentError(
+            f'names are separated by commas, as in "a,b"; one with a comma stands in double quotes; got "{text}".'
+        )
     return names
 
 
@@ -114,12 +121,14 @@ def mapping(text: str) -> dict[str, Any]:
 
 
 def typed_value(value: Any) -> str:
-    """A value as it is typed: what `mapping` reads, of a mapping; names of a list with commas between them."""
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    if not isinstance(value, dict):
+    """A value as it is typed: what `mapping` reads, of a mapping; what `words` reads, of a list."""
+    if isinstance(value, dict):
+        value = [f"{key}={'none' if entry is None else entry}" for key, entry in value.items()]
+    if not isinstance(value, list):
         return "none" if value is None else str(value)
-    return ",".join(f"{key}={'none' if entry is None else entry}" for key, entry in value.items())
+    typed = io.StringIO()
+    csv.writer(typed, lineterminator="").writerow(value)
+    return typed.getvalue()
 
 
 # From the source of a function

@@ -154,12 +154,14 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     words = list(map(str, _some_of(values[wrong], MOST_LISTED + 1)))
     if wrong is large:
         why, advice = ", too large to keep all digits in 64 bits", "Leave such cells empty, or divide the column first"
-    elif argument == "score" and (wrong is text or len(words) <= MOST_LISTED) and not re.search("[,=]", "".join(words)):
+    elif all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong]):
+        advice = "Write decimal points, not commas"
+    elif argument == "score":
+        # Of many words how it is typed; of digits a few, since one pair has all digits read as numbers.
+        words = ["WORD", "OTHER"] if wrong is unread and len(words) > MOST_LISTED else words[:MOST_LISTED]
         meant = {word: word if wrong is text else USUAL.get(word.strip().lower(), "NUMBER") for word in words}
         typed = passed("Convert the column first", score_labels=meant)
         advice = f"{'Pass ' * typed.startswith('--')}{typed}, or name another"
-    elif all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong]):
-        advice = "Write decimal points, not commas"
     rule = f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in {rows}{why}"
     raise NonNumericError(f"{rule}. {advice}.", column=name, rows=rows)
 

@@ -136,9 +136,9 @@ class Design:
     outcome: FloatArray = field(default_factory=lambda: np.zeros(0))
     outcome_name: str = ""
 
-    @cached_property
+    @property
     def rows(self) -> FloatArray:
-        """The design as an array, shape (n_rows, k), each column in one piece of memory."""
+        """The design as a new array, shape (n_rows, k), each column in one piece of memory."""
         rows = np.empty((self.outcome.size, len(self.names)), order="F")
         for i, part in enumerate(self.part):
             rows[:, i] = self.coding[0, i] if self.cell is None else self.coding[:, i][self.cell]

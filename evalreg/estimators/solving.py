@@ -269,7 +269,7 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
     """
     codes, weights, y = levels_of(rows, factors), unequal(rows.weights), design.outcome
     places = [i for i, name in enumerate(design.names) if name != "Intercept"]
-    names, X = [design.names[i] for i in places], design.rows[:, places]
+    names = [design.names[i] for i in places]
     refuse_extreme(y, parsed.outcome, "scores")
     partitions = [Partition(levels.codes, levels.n_clusters) for levels in codes]
     project = within(partitions, weights)
@@ -288,11 +288,12 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
             f"levels of the absorbed {what}. Absorb something coarser, or leave it out.",
             count=y.size,
         )
-    columns = np.array([y, *X.T]).T
+    columns = np.array([y, *design.rows.T[places]]).T
     left = project(columns)
     _check_left(columns, left, [parsed.outcome, *names], what)
-    y_left, X_left = left[:, 0], np.ascontiguousarray(left[:, 1:])
-    fitted = least_squares(X_left, y_left, names, weights)
+    del columns  # as large as the design
+    y_left = left[:, 0]
+    fitted = least_squares(left[:, 1:], y_left, names, weights)
     assert fitted.residual is not None
     total = float(y_left @ (y_left if weights is None else y_left * weights))
     unexplained = float(fitted.residual @ fitted.residual)

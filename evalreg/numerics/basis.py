@@ -113,7 +113,8 @@ def _orthonormal(
     X: FloatArray, unit: FloatArray, level: FloatArray, root: FloatArray | None, mass: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Q, R and the sizes of the centred columns; QR are the columns over their sizes, `mass` is the norm of ones."""
-    rows = X * unit - level
+    rows = X * unit
+    rows -= level
     if root is not None:
         rows *= root[:, None]
     size = np.sqrt(np.einsum("ij,ij->j", rows, rows))

@@ -72,15 +72,17 @@ def least_squares(
 def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Coefficients of the basis, and residuals; those that are rounding of their row's terms are zero.
 
-    By statsmodels' OLS of rows times the roots of their weights, which is WLS.
+    By statsmodels' OLS of Q'y on Q'Q, rows compressed to as many as columns: of all rows it would take singular values,
+    the same fit at the price of everything else. Rows times the roots of their weights make it WLS.
     """
     from statsmodels.regression.linear_model import OLS
 
-    fit = OLS(outcome, basis.rows, hasconst=False).fit()
+    Q = basis.rows
+    turned = np.asarray(OLS(Q.T @ outcome, Q.T @ Q, hasconst=False).fit().params)
+    residual = outcome - Q @ turned
     # Once more takes away what rounding left.
-    rest = basis.rows.T @ fit.wresid
-    residual = fit.wresid - basis.rows @ rest
-    turned = np.asarray(fit.params) + rest
+    rest = Q.T @ residual
+    turned, residual = turned + rest, residual - Q @ rest
     return turned, without_rounding(residual, outcome, lambda rows: np.abs(basis.rows[rows]) @ np.abs(turned))
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.simulations --grid full --workers 2 --out DIR     run the cells that DIR does not hold yet
     python -m benchmarks.simulations --tables DIR                          tables of what DIR holds, as Markdown
 
-From the root of a checkout. See benchmarks/coverage/README.md.
+From the root of a checkout. See benchmarks/README.md.
 """
 
 import os

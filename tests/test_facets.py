@@ -27,9 +27,8 @@ def lme4():
     return json.loads((REFERENCE / "facets.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("method", ["anova", "minque"])
-def test_balanced_crossed_components_are_lme4s(balanced, lme4, method):
-    found = er.components(balanced, facets="item x judge x template", method=method).table["variance"]
+def test_balanced_crossed_components_are_lme4s(balanced, lme4):
+    found = er.components(balanced, facets="item x judge x template").table["variance"]
     wanted = {name.replace(":", " x "): value for name, value in lme4["crossed"].items()}
     wanted["item x judge x template + error"] = wanted.pop("Residual")
     assert set(found.index) == set(wanted)
@@ -52,8 +51,7 @@ def test_errors_on_a_balanced_design_are_those_of_its_mean_squares():
     np.testing.assert_allclose(found, [np.hypot(*errors) / 4, errors[1]], rtol=1e-10)
 
 
-@pytest.mark.parametrize("method", ["anova", "minque"])
-def test_unbalanced_components_solve_the_equations_of_dense_matrices(method):
+def test_unbalanced_components_solve_the_equations_of_dense_matrices():
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(list(itertools.product(range(6), range(4), range(2))), columns=["item", "judge", "again"])
     frame = frame[rng.random(len(frame)) < 0.7].reset_index(drop=True)
@@ -62,19 +60,18 @@ def test_unbalanced_components_solve_the_equations_of_dense_matrices(method):
     both = frame["item"] * 10 + frame["judge"]
     Z = [pd.get_dummies(key).to_numpy(float) for key in (frame["item"], frame["judge"], both)]
     kernels = [one @ one.T for one in Z] + [np.eye(n)]
-    forms = kernels if method == "minque" else [one @ np.linalg.pinv(one) for one in Z] + [np.eye(n)]
+    forms = [one @ np.linalg.pinv(one) for one in Z] + [np.eye(n)]
     M = np.eye(n) - 1 / n
     e = M @ frame["score"].to_numpy()
     slow = np.linalg.solve([[np.trace(F @ M @ K @ M) for K in kernels] for F in forms], [e @ F @ e for F in forms])
-    found = er.components(frame, facets="item x judge", method=method).table["variance"]
+    found = er.components(frame, facets="item x judge").table["variance"]
     np.testing.assert_allclose(found, slow, rtol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["anova", "minque"])
-def test_judges_who_all_agree_leave_no_variance_but_that_of_items(method):
+def test_judges_who_all_agree_leave_no_variance_but_that_of_items():
     frame = pd.DataFrame(list(itertools.product(range(6), range(4))), columns=["item", "judge"])
     frame["score"] = 0.1 + frame["item"] % 2
-    table = er.components(frame, facets="item x judge", method=method).table
+    table = er.components(frame, facets="item x judge").table
     assert table.loc["item", "variance"] == pytest.approx(0.3)
     assert (table.iloc[1:][["variance", "se", "lower", "upper", "share"]] == 0).all(axis=None)
 
@@ -108,20 +105,18 @@ def unbalanced(facets, levels, repeats, seed=5):
     return frame.drop(columns="again").reset_index(drop=True)
 
 
-@pytest.mark.parametrize("method", ["anova", "minque"])
 @pytest.mark.parametrize(("facets", "levels", "repeats"), UNBALANCED)
-def test_errors_on_unbalanced_designs_are_those_of_dense_matrices(facets, levels, repeats, method):
+def test_errors_on_unbalanced_designs_are_those_of_dense_matrices(facets, levels, repeats):
     frame = unbalanced(facets, levels, repeats)
-    found = er.components(frame, facets=facets, method=method).table
+    found = er.components(frame, facets=facets).table
     n, sets = len(frame), [sorted(set(name.replace(" x ", ":").split(":"))) for name in found.index[:-1]]
     Z = [pd.get_dummies(frame[columns].agg("|".join, axis=1)).to_numpy(float) for columns in sets]
     kernels = [one @ one.T for one in Z] + [np.eye(n)]
     M = np.eye(n) - 1 / n
     means = [M @ one @ np.linalg.pinv(one) @ M for one in Z] + [M]
-    forms = means if method == "anova" else [M @ kernel @ M for kernel in kernels]
-    solve = np.linalg.inv([[np.trace(F @ K) for K in kernels] for F in forms])
+    solve = np.linalg.inv([[np.trace(F @ K) for K in kernels] for F in means])
     V = sum(max(v, 0.0) * K for v, K in zip(found["variance"], kernels, strict=True))
-    se = [np.sqrt(2 * np.trace(A @ V @ A @ V)) for A in np.tensordot(solve, forms, axes=1)]
+    se = [np.sqrt(2 * np.trace(A @ V @ A @ V)) for A in np.tensordot(solve, means, axes=1)]
     np.testing.assert_allclose(found["se"], se, rtol=1e-8)
     sums = [mean.copy() for mean in means]
     for c, own in enumerate(sets):
@@ -132,18 +127,8 @@ def test_errors_on_unbalanced_designs_are_those_of_dense_matrices(facets, levels
     np.testing.assert_allclose(found["dof"], np.maximum(dof, 1.0), rtol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("kept", "method", "draws"),
-    [
-        # On a full table both are lme4's above.
-        pytest.param(1.0, "anova", 80, marks=pytest.mark.slow),
-        pytest.param(1.0, "minque", 80, marks=pytest.mark.slow),
-        (0.6, "anova", 80),
-        # Its equations are those of dense matrices above, and its errors those of full tables here.
-        pytest.param(0.6, "minque", 80, marks=pytest.mark.slow),
-    ],
-)
-def test_estimates_and_errors_are_those_of_simulated_truth(kept, method, draws):
+@pytest.mark.parametrize(("kept", "draws"), [pytest.param(1.0, 80, marks=pytest.mark.slow), (0.6, 80)])
+def test_estimates_and_errors_are_those_of_simulated_truth(kept, draws):
     rng, found, errors = np.random.default_rng(8), [], []
     truth = np.array([0.09, 0.04, 0.05])
     i, j = np.indices((20, 6)).reshape(2, -1)
@@ -151,7 +136,7 @@ def test_estimates_and_errors_are_those_of_simulated_truth(kept, method, draws):
         keep = rng.random(i.size) < kept
         score = rng.normal(0, 0.3, 20)[i] + rng.normal(0, 0.2, 6)[j] + rng.normal(0, np.sqrt(0.05), i.size)
         frame = pd.DataFrame({"item": i, "judge": j, "score": score})[keep]
-        table = er.components(frame, facets="item x judge", method=method).table
+        table = er.components(frame, facets="item x judge").table
         found.append(table["variance"])
         errors.append(table["se"])
     sd = np.std(found, axis=0, ddof=1)

@@ -150,7 +150,6 @@ REFUSED = {
         er.bootstrap(LOG, np.size, groups="passage", draws="many")
         er.bootstrap(LOG, np.size, groups="passage", seed=None)
         fitted.wild_test(draws=99.5)
-        fitted.wild_test(impose_null="yes")
         er.compare(log, item="question", sample="answer", paired="no")
         er.pass_at_k(put(run=np.arange(40)), k=1.5, item="question", sample="run")
         er.plan.labels(prevalence=0.2, sensitivity="high", specificity=0.9, n=100)

@@ -37,7 +37,7 @@ from evalreg.report.tables import Printed, Summary, level_text, whole
 from evalreg.resampling.draws import WildWeightsName
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, decided
-from evalreg.results.multiple_models import BestName, Winner, WinnerName
+from evalreg.results.multiple_models import Winner, WinnerName
 from evalreg.results.reporting import write_report
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.sources import methods_text
@@ -446,7 +446,6 @@ class Comparison(Printed, Hinting):
         null: float = 0.0,
         draws: int = 9999,
         weights: WildWeightsName = "auto",
-        impose_null: bool = True,
         alpha: float = 0.05,
         seed: Seed = 0,
     ) -> pd.DataFrame:
@@ -462,10 +461,8 @@ class Comparison(Printed, Hinting):
             The difference that each is tested against, in units of the score.
         draws : int, default 9999
             Weight vectors for each pair; all are taken, once each, where there are no more.
-        weights : {"auto", "rademacher", "webb", "mammen"}, optional
+        weights : {"auto", "rademacher", "webb"}, optional
             As in `Results.wild_test`.
-        impose_null : bool, default True
-            Whether residuals satisfy the null.
         alpha : float, default 0.05
             One minus the level of the intervals.
         seed : int or Generator, default 0
@@ -511,7 +508,7 @@ class Comparison(Printed, Hinting):
         results, adjust = self.results, "holm" if self.adjust == "step-down" else self.adjust
         if text := not_allowed_for(results.cov):
             issue([(errors.FewCarriersWarning, text)])
-        options: dict[str, Any] = {"draws": draws, "weights": weights, "impose_null": impose_null, "alpha": alpha}
+        options: dict[str, Any] = {"draws": draws, "weights": weights, "alpha": alpha}
         each = [
             Contrasts(row[None], np.array([float(null)]), (name,))
             for row, name in zip(np.eye(len(self.facts.index)), results.estimate.names, strict=True)
@@ -636,9 +633,7 @@ class Comparison(Printed, Hinting):
         n = dict(zip(models, [*self._table["n"]] * 2, strict=True))
         return decided(self.results, claim, alpha, lambda name: int(n.get(name, self.results.nobs)))
 
-    def winner(
-        self, alpha: float = 0.05, method: WinnerName | None = None, *, best: BestName = "largest", seed: Seed = 0
-    ) -> Winner:
+    def winner(self, alpha: float = 0.05, method: WinnerName | None = None, *, seed: Seed = 0) -> Winner:
         """The model that gains most over the baseline, corrected for having been chosen for it.
 
         The best of several prompts or models gains too much on average. `Results.winner` says how this is corrected.
@@ -649,8 +644,6 @@ class Comparison(Printed, Hinting):
             Level; 0.05 gives a 95% interval.
         method : {"hybrid", "conditional", "projection"}, optional
             As in `Results.winner`; "hybrid" by default, "projection" where only that is known.
-        best : {"largest", "smallest"}, optional
-            Which difference wins; "smallest" suits costs and error rates.
         seed : int or Generator, default 0
             Of the simulation behind the projection.
 
@@ -672,7 +665,7 @@ class Comparison(Printed, Hinting):
                 f"a winner needs one baseline; these pairs have {listed(baselines)}. Name it in `baseline`, or take "
                 "`mean` with `by`, whose `winner()` is the best score."
             )
-        return self.results.winner(alpha, method, best=best, seed=seed)
+        return self.results.winner(alpha, method, seed=seed)
 
     def __repr__(self) -> str:
         return short(self.summary()).as_text()

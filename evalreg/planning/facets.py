@@ -6,13 +6,13 @@ import math
 import re
 from dataclasses import dataclass
 from itertools import combinations, compress, permutations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, fraction, issue, keeps, listed, nearest, option
+from evalreg.checks import BoolArray, FloatArray, fraction, issue, keeps, listed, nearest
 from evalreg.choices import MissingName
 from evalreg.covariance.options import MOST_AXES
 from evalreg.covariance.special import FEW_CLUSTERS
@@ -21,6 +21,7 @@ from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
 from evalreg.numerics.limits import CONSTANT, EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
+from evalreg.numerics.matrices import scale_columns
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Shown, Summary, interval_text, number
@@ -178,7 +179,7 @@ def balanced(effects: Sequence[FacetEffect], n: int) -> bool:
 ERROR = "error"
 
 
-@keeps("frame", "dropped")
+@keeps("table", "dropped")
 @dataclass(frozen=True, eq=False, repr=False)
 class FacetComponents(Shown):
     """Variance components of a log by its facets; immutable.
@@ -187,8 +188,10 @@ class FacetComponents(Shown):
 
     Parameters
     ----------
-    frame : DataFrame
-        What `table` copies.
+    table : DataFrame
+        One row a component, the error last, which is the interaction of all facets too where its name says so. Columns
+        variance (squared units of the score, unbiased, negative as it may come), se, lower, upper, share (of the sum of
+        all), sd (root of the variance; NaN where negative), levels (that occur) and dof (of its sum of squares).
     facets : tuple of str
         The facets, as in "judge:item".
     columns : tuple of frozenset of str
@@ -199,8 +202,6 @@ class FacetComponents(Shown):
         Their mean.
     n_rows : int
         Rows in use.
-    method : str
-        "anova" or "minque".
     alpha : float
         Level of the intervals.
     dropped : dict of str to int
@@ -219,26 +220,15 @@ class FacetComponents(Shown):
     [0.053, 0.03]
     """
 
-    frame: pd.DataFrame
+    table: pd.DataFrame
     facets: tuple[str, ...]
     columns: tuple[frozenset[str], ...]
     score: str
     mean: float
     n_rows: int
-    method: str
     alpha: float
     dropped: dict[str, int]
     remarks: tuple[str, ...] = ()
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row a component, the error last, which is the interaction of all facets too where its name says so.
-
-        Columns variance (squared units of the score, unbiased, negative as it may come), se, lower, upper, share (of
-        the sum of all), sd (root of the variance; NaN where negative), levels (that occur) and dof (of its sum of
-        squares).
-        """
-        return self.frame
 
     def standard_error(self, *, repeats: int = 1, **levels: int) -> float:
         """Standard error of the mean score of another balanced design.
@@ -279,7 +269,7 @@ class FacetComponents(Shown):
             )
         each = [math.prod(counts[name] for name in columns) for columns in self.columns]
         each[-1] *= repeats
-        return math.sqrt(sum(max(v, 0.0) / n for v, n in zip(self.frame["variance"], each, strict=True)))
+        return math.sqrt(sum(max(v, 0.0) / n for v, n in zip(self.table["variance"], each, strict=True)))
 
     def for_board(self, model: str = "model", prompt: str = "prompt", judge: str | None = "judge") -> dict[str, float]:
         """What `plan.board` takes: variances of what a difference of two models rests on.
@@ -313,7 +303,7 @@ class FacetComponents(Shown):
         if judge is not None:
             role_of |= {frozenset(roles[::2]): "model_judge", frozenset(roles): "residual"}
         variances, negative = dict.fromkeys(("model_prompt", "model_judge", "residual"), 0.0), []
-        for place, (name, variance) in enumerate(self.frame["variance"].items()):
+        for place, (name, variance) in enumerate(self.table["variance"].items()):
             role = role_of.get(self.columns[place]) if place < len(self.columns) - 1 else "residual"
             if role is not None:
                 variances[role] += max(float(variance), 0.0)
@@ -323,7 +313,7 @@ class FacetComponents(Shown):
 
     @property
     def _confounded(self) -> bool:
-        return str(self.frame.index[-1]) != ERROR
+        return str(self.table.index[-1]) != ERROR
 
     def summary(self) -> Summary:
         """The table, and what a careful reader asks.
@@ -350,10 +340,10 @@ def _summary(result: FacetComponents) -> Summary:
         ("Rows", f"{result.n_rows}"),
         ("Facets", " x ".join(result.facets)),
         ("Mean", number(result.mean)),
-        ("Method", {"anova": "analysis of variance (Henderson 1)", "minque": "MINQUE(0)"}[result.method]),
+        ("Method", "analysis of variance (Henderson 1)"),
         ("Rows dropped", f"{dropped}" if dropped else "none"),
     )
-    table = result.frame
+    table = result.table
     columns = {
         "component": map(str, table.index),
         "variance": map(number, table["variance"]),
@@ -366,7 +356,7 @@ def _summary(result: FacetComponents) -> Summary:
 
 
 def _sentences(result: FacetComponents) -> list[str]:
-    table = result.frame
+    table = result.table
     said = ["variance: what one level of the component adds to the variance of one score. share: of their sum."]
     if result._confounded:
         said.append(
@@ -398,7 +388,6 @@ def _sentences(result: FacetComponents) -> list[str]:
     return [*said, *result.remarks]
 
 
-FacetMethodName = Literal["anova", "minque"]
 # Draws behind the intervals.
 DRAWS = 20_000
 
@@ -408,7 +397,6 @@ def components(
     score: str = "score",
     *,
     facets: str,
-    method: FacetMethodName = "anova",
     alpha: float = 0.05,
     missing: MissingName = "drop",
     seed: int | np.random.Generator = 0,
@@ -427,10 +415,6 @@ def components(
     facets : str
         Columns joined by " x " where they are crossed, as in "item x judge x template"; "judge:item" where each item
         has judges of its own. At most six.
-    method : {"anova", "minque"}, optional
-        "anova", the default, is Henderson's method 1, in which each level of a facet counts by its mean; "minque" is
-        MINQUE(0), in which it counts by its rows squared. On balanced designs the two are one, and where no component
-        is negative they are REML's. Both are unbiased on every design.
     alpha : float, optional
         Level of the intervals, 0.05 by default.
     missing : {"drop", "raise"}, optional
@@ -457,7 +441,9 @@ def components(
 
     Notes
     -----
-    Estimates are unbiased, so that small ones may be negative. They are not cut; a note names them.
+    Estimates are those of Henderson's method 1, in which each level of a facet counts by its mean; on balanced designs
+    they are REML's where none is negative. They are unbiased on every design, so that small ones may be negative. They
+    are not cut; a note names them.
 
     Where each combination occurs once, the interaction of all facets cannot be told from the error: the last row is
     both, and its name says so.
@@ -475,10 +461,9 @@ def components(
 
     References
     ----------
-    Henderson (1953), Biometrics 9, 226-252; Rao (1972), Journal of the American Statistical Association 67, 112-115;
-    Searle, Casella and McCulloch (1992), Variance Components, chapters 4 and 5; Weerahandi (1993), Journal of the
-    American Statistical Association 88, 899-905, for the pivots; Brennan (2001), Generalizability Theory, chapters 3 to
-    5.
+    Henderson (1953), Biometrics 9, 226-252; Searle, Casella and McCulloch (1992), Variance Components, chapters 4
+    and 5; Weerahandi (1993), Journal of the American Statistical Association 88, 899-905, for the pivots; Brennan
+    (2001), Generalizability Theory, chapters 3 to 5.
 
     Examples
     --------
@@ -494,7 +479,6 @@ def components(
     judge                    0.004  0.001  0.037  0.031
     item x judge + error     0.037  0.030  0.046  0.317
     """
-    option("method", method, ("anova", "minque"))
     fraction("alpha", alpha)
     table = rows_in_memory(data, "`components`")
     parsed = parse_facets(facets, table.columns)
@@ -522,10 +506,10 @@ def components(
             column=top.name,
         )
     last = f"{top.name} + {ERROR}" if confounded else ERROR
-    frame = solve_facets(values, effects, last, method, alpha, np.random.default_rng(seed))
+    frame = solve_facets(values, effects, last, alpha, np.random.default_rng(seed))
     names, sets = tuple(facet.text for facet in parsed), (*(effect.columns for effect in effects), top.columns)
     mean, dropped, remarks = float(values.mean()), dict(rows.dropped), tuple(_reused(parsed, codes))
-    return FacetComponents(frame, names, sets, score, mean, values.size, method, float(alpha), dropped, remarks)
+    return FacetComponents(frame, names, sets, score, mean, values.size, float(alpha), dropped, remarks)
 
 
 def _reused(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[str]:
@@ -540,17 +524,12 @@ def _reused(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[str]:
 
 
 def solve_facets(
-    values: FloatArray,
-    effects: Sequence[FacetEffect],
-    last: str,
-    method: FacetMethodName,
-    alpha: float,
-    rng: np.random.Generator,
+    values: FloatArray, effects: Sequence[FacetEffect], last: str, alpha: float, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Components of the effects and the error, by equations of moments; intervals by generalised pivots."""
     n, W = values.size, between(effects)
     designs = [_indicator(effect.codes) for effect in effects]
-    forms = [_indicator(effect.codes, 1.0 / np.sqrt(effect.codes.counts)[effect.codes.codes]) for effect in effects]
+    forms = [scale_columns(Z, 1.0 / np.sqrt(effect.codes.counts)) for Z, effect in zip(designs, effects, strict=True)]
     mean = sparse.csr_array(np.full((n, 1), 1.0 / np.sqrt(n)))
     expected, observed = moment_equations(values, mean, designs, forms)
     C, squares, names = W @ expected, W @ observed, [*(effect.name for effect in effects), ERROR]
@@ -558,13 +537,7 @@ def solve_facets(
     # A sum of squares is what is left of larger ones.
     squares = np.where(np.abs(squares) > ROUNDING * observed[-1], squares, 0.0)
     solution: FloatArray = np.asarray(np.linalg.inv(C), dtype=np.float64)
-    roots = [1.0 / effect.codes.counts for effect in effects]
-    # Which sums of forms, over which roots of sizes, the components are.
-    maps, factors, variance = solution @ W, roots, solution @ squares
-    if method == "minque":
-        expected, observed = moment_equations(values, mean, designs)
-        maps, factors = np.asarray(np.linalg.inv(expected), dtype=np.float64), [np.ones_like(root) for root in roots]
-        variance = maps @ observed
+    variance = solution @ squares
     variance = np.where(np.abs(variance) > ROUNDING * np.abs(variance).max(), variance, 0.0)
     levels = np.array([*(effect.codes.n_clusters for effect in effects), n])
     widen: Any = 1.0
@@ -574,8 +547,8 @@ def solve_facets(
         se = np.sqrt(solution**2 @ (2.0 * squares**2 / (dof + 2.0)))
     else:
         positive = np.maximum(variance, 0.0)
-        errors = variances_of_forms(effects, [(maps, factors), (W, roots)], positive)
-        se, sd = (np.sqrt(np.maximum(of, least)) for of, least in zip(errors, (0.0, np.finfo(float).tiny), strict=True))
+        errors = variances_of_forms(effects, np.vstack([solution @ W, W]), positive)
+        se, sd = np.sqrt(np.maximum(errors, np.repeat([0.0, np.finfo(float).tiny], len(W)))).reshape(2, -1)
         # The shape is that of sums of squares with the same mean and variance; the spread is that of the components.
         dof = np.maximum(2.0 * (C @ positive) ** 2 / sd**2, 1.0)
         squares = sd * np.sqrt(dof / 2.0)
@@ -597,50 +570,41 @@ def solve_facets(
     return pd.DataFrame(columns, index=pd.Index([*names[:-1], last], name="component"))
 
 
-def variances_of_forms(
-    effects: Sequence[FacetEffect], pairs: Sequence[tuple[FloatArray, Sequence[FloatArray]]], variance: FloatArray
-) -> list[FloatArray]:
+def variances_of_forms(effects: Sequence[FacetEffect], weights: FloatArray, variance: FloatArray) -> FloatArray:
     """Variances of combinations of quadratic forms |L_c'My|^2 of normal scores y, that of single rows last.
 
-    M takes out the mean, and L_c L_c' = Z_c F_c Z_c' with a number for each level. With A = M(ZFZ' + t I)M, F the sum
-    over effects of weights times F_c, and V = M(ZDZ' + s I)M, D and s the components, a combination y'Ay has the
-    variance 2 tr(AVAV): Searle, Casella and McCulloch (1992), Variance Components, appendix S. In levels, with
+    M takes out the mean, and L_c L_c' = Z_c F_c Z_c' with one over the rows of each level. With A = M(ZFZ' + t I)M, F
+    the sum over effects of weights times F_c, and V = M(ZDZ' + s I)M, D and s the components, a combination y'Ay has
+    the variance 2 tr(AVAV): Searle, Casella and McCulloch (1992), Variance Components, appendix S. In levels, with
     G = Z'MZ, Q = GDG + sG and R = DG, the trace is tr((FQ + tR)^2) + 2ts tr(FQ + tR) + t^2 s^2 (n - 1): some columns
-    of Q at a time, and no matrix of rows.
-
-    `pairs`: of weights t, shape (n_combinations, n_effects + 1), and the squares in F of each effect.
+    of Q at a time, and no matrix of rows. Shapes: weights (n_combinations, n_effects + 1), returns (n_combinations,).
     """
     counts = [effect.codes.counts for effect in effects]
     starts, c = np.cumsum([0, *map(len, counts)]), np.concatenate(counts).astype(np.float64)
     n, d, s = float(counts[0].sum()), np.repeat(variance[:-1], np.diff(starts)), variance[-1]
-    factors = np.array([np.concatenate(list(of)) for _, of in pairs])
     Z = sparse.csc_array(sparse.hstack([_indicator(effect.codes) for effect in effects]))
     met, size, k = sparse.csr_array(Z.T @ Z), len(c), len(effects)
     # Sums over levels of the effects of F Q F Q, of F Q R and of F Q; and those of R R and of R.
-    FQFQ, FQR, FQ, RR, R = np.zeros((len(pairs), k, k)), *np.zeros((2, len(pairs), k)), 0.0, 0.0
+    FQFQ, FQR, FQ, RR, R = np.zeros((k, k)), np.zeros(k), np.zeros(k), 0.0, 0.0
     for effect in range(k):
         for first in range(starts[effect], starts[effect + 1], max(1, HELD // size)):
             place = np.arange(first, min(first + max(1, HELD // size), starts[effect + 1]))
             G = met[:, place].toarray() - np.outer(c, c[place] / n)
             DG = d[:, None] * G
-            Q = met @ DG - np.outer(c, c @ DG / n) + s * G
+            Q, f = met @ DG - np.outer(c, c @ DG / n) + s * G, 1 / c[place]
             RR += d[place] @ np.einsum("ij,ij->j", DG, G)
             R += DG[place, np.arange(place.size)].sum()
-            f = factors[:, place]
-            FQFQ[:, :, effect] += np.add.reduceat(factors * (f @ (Q * Q).T), starts[:-1], axis=1)
-            FQR[:, effect] += f @ np.einsum("ij,ij->j", Q, DG)
-            FQ[:, effect] += f @ Q[place, np.arange(place.size)]
-    variances = []
-    for (weights, _), squares, mixed, once in zip(pairs, FQFQ, FQR, FQ, strict=True):
-        T, t = weights[:, :-1], weights[:, -1]
-        trace = np.einsum("ac,cd,ad->a", T, squares, T) + 2 * t * (T @ mixed) + t**2 * RR
-        variances.append(2.0 * (trace + 2 * t * s * (T @ once + t * R) + (t * s) ** 2 * (n - 1)))
-    return variances
+            FQFQ[:, effect] += np.add.reduceat(Q**2 @ f / c, starts[:-1])
+            FQR[effect] += f @ np.einsum("ij,ij->j", Q, DG)
+            FQ[effect] += f @ Q[place, np.arange(place.size)]
+    T, t = weights[:, :-1], weights[:, -1]
+    trace = np.einsum("ac,cd,ad->a", T, FQFQ, T) + 2 * t * (T @ FQR) + t**2 * RR
+    return np.asarray(2.0 * (trace + 2 * t * s * (T @ FQ + t * R) + (t * s) ** 2 * (n - 1)))
 
 
-def _indicator(codes: Codes, values: FloatArray | None = None) -> Matrix:
-    rows = np.ones(codes.codes.size) if values is None else values
-    return sparse.csr_array((rows, codes.codes, np.arange(rows.size + 1)), shape=(rows.size, codes.n_clusters))
+def _indicator(codes: Codes) -> Matrix:
+    n = codes.codes.size
+    return sparse.csr_array((np.ones(n), codes.codes, np.arange(n + 1)), shape=(n, codes.n_clusters))
 
 
 def _refuse_singular(C: FloatArray, names: list[str]) -> None:

@@ -39,10 +39,10 @@ from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Shown, Summary, number
 from evalreg.resampling.draws import (
     BootWeightsName,
+    blocks,
     boot_chunks,
     meetings,
     refuse_without_sums,
-    run_blocks,
     seed_text,
     solver_of,
 )
@@ -323,7 +323,7 @@ class Bootstrapped:
         by, codes, n_clusters = meetings(estimate, axes)
         solver = solver_of(estimate, by)
 
-        def work(first: int, n: int, rng: np.random.Generator) -> FloatArray:
+        def work(n: int, rng: np.random.Generator) -> FloatArray:
             parts = list[FloatArray]()
             for V in _products(boot_chunks(weights, n_clusters, n, rng), codes):
                 parts.append(np.hstack(solver.with_errors(V)) if kind == "studentized" else solver.solve(V))
@@ -331,7 +331,7 @@ class Bootstrapped:
             return np.concatenate(parts)
 
         with Progress(draws) as progress:
-            params = np.concatenate(run_blocks(draws, base, work))
+            params = np.concatenate([work(n, rng) for _, n, rng in blocks(draws, base)])
         if kind == "bca":
             options["jackknife"] = solver.without()
         if kind == "studentized":
@@ -426,7 +426,6 @@ def bootstrap(
     weights: BootWeightsName = "multinomial",
     alpha: float = 0.05,
     seed: Seed = 0,
-    workers: int = 1,
 ) -> Bootstrap:
     """Cluster bootstrap of any function of the data.
 
@@ -452,9 +451,6 @@ def bootstrap(
         One minus the level.
     seed : int or Generator, default 0
         Of the draws.
-    workers : int, default 1
-        Threads. They help where the statistic spends its time in compiled code that lets others run; the draws do not
-        depend on their number.
 
     Returns
     -------
@@ -498,7 +494,6 @@ def bootstrap(
         )
     if not callable(statistic):
         raise ArgumentTypeError(f"`statistic` must be a function of a data frame; got {type(statistic).__name__}.")
-    workers = whole_number("workers", workers)
     table, axes, codes, n_clusters = _clusters(data, groups)
     check_crossed(kind, len(codes))
     weighted = weights == "bayesian"
@@ -531,7 +526,7 @@ def bootstrap(
         return np.array(values)
 
     with Progress(draws) as progress:
-        values = np.concatenate(run_blocks(draws, base, work, workers))
+        values = np.concatenate([work(*block) for block in blocks(draws, base)])
     if kind == "bca":
         left = [again(without(g), f"the sample without cluster {g}") for g in range(n_clusters[0])]
         options["jackknife"] = np.array(left)

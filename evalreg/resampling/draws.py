@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -21,35 +20,21 @@ from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense, stacked
 from evalreg.scores.stacking import MappedScores
 
-WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb", "mammen"]
+WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb"]
 BootWeightsName: TypeAlias = Literal["multinomial", "bayesian"]
 
 # Draws of a block, which has a random stream of its own: they do not depend on who makes them.
 BLOCK, WILD_BLOCK = 128, 256
 # The identity stands first, so that it is vector 0 of an enumeration.
-RADEMACHER = np.array([1.0, -1.0])
 WEBB = np.array([1.0, -1.0, np.sqrt(1.5), -np.sqrt(1.5), np.sqrt(0.5), -np.sqrt(0.5)])
-MAMMEN = np.array([(1 + np.sqrt(5)) / 2, (1 - np.sqrt(5)) / 2])
-MAMMEN_FIRST = (np.sqrt(5) - 1) / (2 * np.sqrt(5))
+POINTS = {"rademacher": np.array([1.0, -1.0]), "webb": WEBB}
 WEBB_UP_TO = 12
-
-Result = TypeVar("Result")
 
 
 def blocks(draws: int, base: int, size: int = BLOCK) -> Iterator[tuple[int, int, np.random.Generator]]:
     """The first draw of each block, its number of draws, and its random stream."""
     for block, first in enumerate(range(0, draws, size)):
         yield first, min(size, draws - first), block_stream(base, block)
-
-
-def run_blocks(
-    draws: int, base: int, work: Callable[[int, int, np.random.Generator], Result], workers: int = 1
-) -> list[Result]:
-    """What `work` makes of each block of draws, in order; an error is that of the first block that fails."""
-    if workers == 1:
-        return [work(*block) for block in blocks(draws, base)]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda block: work(*block), blocks(draws, base)))
 
 
 def seed_text(seed: int | None) -> str:
@@ -59,11 +44,9 @@ def seed_text(seed: int | None) -> str:
 
 def vectors(weights: WildWeightsName, n_clusters: int, most: int) -> int | None:
     """Number of equally likely weight vectors, where there are no more than `most`; None otherwise."""
-    points = {"rademacher": RADEMACHER.size, "webb": WEBB.size}.get(weights)
+    points = POINTS[weights].size
     # Compared by logarithm first, as the power of a large G has more digits than anyone needs.
-    if points is None or n_clusters * np.log(points) > np.log(most) + 1e-6:
-        return None
-    return int(points**n_clusters)
+    return None if n_clusters * np.log(points) > np.log(most) + 1e-6 else int(points**n_clusters)
 
 
 def wild_blocks(
@@ -71,30 +54,19 @@ def wild_blocks(
 ) -> Iterator[FloatArray]:
     """Weights of clusters for the wild bootstrap, mean 0 and variance 1, block by block.
 
-    Cameron, Gelbach and Miller (2008), REStat 90(3), for Rademacher weights; Webb (2023), Canadian Journal of Economics
-    56(3); Mammen (1993), Annals of Statistics 21(1). Shapes: returns (n_draws, n_clusters).
+    Shapes: yields (n, n_clusters).
     """
-    points = WEBB if weights == "webb" else RADEMACHER
+    points = POINTS[weights]
     for first, n, rng in blocks(draws, base, WILD_BLOCK):
         if enumerated:
             # Digits of the vector's number, written with as many digits as there are points.
             places = points.size ** np.arange(n_clusters - 1, -1, -1)
             yield points[(np.arange(first, first + n)[:, None] // places) % points.size]
+        elif weights == "rademacher":  # one random bit a weight
+            octets = rng.integers(0, 256, size=(WILD_BLOCK, -(-n_clusters // 8)), dtype=np.uint8)
+            yield np.asarray(1.0 - 2.0 * np.unpackbits(octets[:n], axis=1, count=n_clusters), dtype=np.float64)
         else:
-            yield _wild(weights, (n, n_clusters), rng)
-
-
-def _wild(weights: WildWeightsName, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
-    if weights == "rademacher":
-        # One random bit a weight.
-        octets = rng.integers(0, 256, size=(WILD_BLOCK, -(-shape[1] // 8)), dtype=np.uint8)
-        signs = np.unpackbits(octets[: shape[0]], axis=1, count=shape[1]).astype(np.float64)
-        signs *= -2.0
-        signs += 1.0
-        return signs
-    if weights == "webb":
-        return WEBB[rng.integers(0, WEBB.size, size=(WILD_BLOCK, shape[1]), dtype=np.uint8)[: shape[0]]]
-    return np.asarray(np.where(rng.random((WILD_BLOCK, shape[1]))[: shape[0]] < MAMMEN_FIRST, MAMMEN[0], MAMMEN[1]))
+            yield WEBB[rng.integers(0, WEBB.size, size=(WILD_BLOCK, n_clusters), dtype=np.uint8)[:n]]
 
 
 def boot_chunks(

@@ -29,7 +29,6 @@ from evalreg.covariance.terms import assemble, counts_of
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import (
     ArgumentError,
-    ArgumentTypeError,
     EvalregWarning,
     FewClustersWarning,
     LeverageWarning,
@@ -78,12 +77,10 @@ class WildTest(Shown):
         Weight vectors used.
     enumerated : bool
         Whether these are all there are, each once.
-    weights : {"rademacher", "webb", "mammen"}
+    weights : {"rademacher", "webb"}
         Distribution of the weights.
     null : str
         The hypothesis.
-    impose_null : bool
-        Whether residuals satisfied the null.
     alpha : float
         One minus the level of the interval.
     seed : int or None
@@ -116,7 +113,6 @@ class WildTest(Shown):
     enumerated: bool
     weights: WildWeightsName
     null: str
-    impose_null: bool
     alpha: float
     seed: int | None
     estimate: float
@@ -136,7 +132,7 @@ class WildTest(Shown):
         how = "all vectors, each once" if self.enumerated else f"drawn, {seed_text(self.seed)}"
         facts = [("Null", self.null), ("Weights", f"{self.weights}, by {self.by} ({self.n_clusters} clusters)")]
         facts.append(("Draws", f"{self.draws} ({how})"))
-        facts.append(("Residuals", "under the null" if self.impose_null else "of the fit"))
+        facts.append(("Residuals", "under the null"))
         facts.append(("t (CR1)" if self.interval else "F (CR1)", fixed(self.statistic, 3)))
         facts.append(("p", p_value(self.p_value)))
         if len(self.p_by_axis) > 1:
@@ -161,7 +157,6 @@ class WildTested:
         null: str | dict[str, float] | Any = None,
         draws: int = 9999,
         weights: WildWeightsName = "auto",
-        impose_null: bool = True,
         alpha: float = 0.05,
         seed: Seed = 0,
     ) -> WildTest:
@@ -174,10 +169,8 @@ class WildTested:
             is 0, or the only parameter.
         draws : int, default 9999
             Weight vectors to draw; all are taken, once each, where there are no more.
-        weights : {"auto", "rademacher", "webb", "mammen"}, optional
+        weights : {"auto", "rademacher", "webb"}, optional
             "auto" is Webb's six points for 12 clusters or fewer, Rademacher's two otherwise.
-        impose_null : bool, default True
-            Whether residuals satisfy the null.
         alpha : float, default 0.05
             One minus the level of the interval.
         seed : int or Generator, default 0
@@ -212,8 +205,6 @@ class WildTested:
         option("weights", weights, WildWeightsName)
         draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
         base, printed = base_seed(seed)
-        if not isinstance(impose_null, bool | np.bool_):
-            raise ArgumentTypeError(f"`impose_null` must be True or False; got {impose_null!r}.")
         refuse_without_sums(estimate, axes, "a wild cluster bootstrap", "with_cov(groups=...) first")
         _refuse_nonlinear(estimate)
         if null is None:
@@ -233,7 +224,7 @@ class WildTested:
                 f"{cov.one_way[carriers[0]].n_clusters} clusters. Test fewer at a time.",
                 count=len(C),
             )
-        drawing = _Drawing(estimate, cov, C, C @ estimate.params - value, bool(impose_null))
+        drawing = _Drawing(estimate, cov, C, C @ estimate.params - value)
         undefined, single = next(filter(None, cov.reasons(C)), ""), len(C) == 1
         statistic = np.nan if undefined else drawing.statistic()
         if not undefined and np.isnan(statistic):
@@ -249,7 +240,6 @@ class WildTested:
             enumerated=False,
             weights=weights,
             null=", ".join(name if "=" in name else f"{name} = {c:g}" for name, c in pairs),
-            impose_null=drawing.imposed,
             alpha=alpha,
             seed=printed,
             estimate=float(C[0] @ estimate.params) if single else np.nan,
@@ -289,7 +279,6 @@ class _Drawing:
     cov: Covariance
     C: FloatArray  # (q, n_params)
     gap: FloatArray  # (q,): C theta - c
-    imposed: bool
 
     def statistic(self) -> float:
         """Of the data: t of one hypothesis; of several F, by the sum of the one-way variances. NaN without one."""
@@ -380,7 +369,7 @@ def _cluster_sums(drawing: _Drawing, by: Axis) -> tuple[FloatArray, FloatArray, 
         columns = np.flatnonzero(np.any(C != 0, axis=0))
         C, M = C[:, columns], np.diag(M[columns])
     L = C @ M
-    P = np.linalg.solve(L @ C.T, L).T * drawing.imposed  # M C'(C M C')^-1
+    P = np.linalg.solve(L @ C.T, L).T  # M C'(C M C')^-1
     scores, leverage = [], []
     for block in estimate.scores.cells(by):
         S = dense(block.totals[:, columns])
@@ -444,8 +433,8 @@ def _squares(form: _SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray
 def _notes(test: WildTest, far: float) -> tuple[Note, ...]:
     """What makes a test fragile; `far` is p however far the hypothesised value lies."""
     clusters, alpha = f"{test.n_clusters} {test.by} clusters", test.alpha
-    # Multiples of the vector of ones give the statistic of the data itself, where the null is imposed.
-    multiples = {"rademacher": 2, "webb": 6}[test.weights] if test.enumerated and test.impose_null else 0
+    # Multiples of the vector of ones give the statistic of the data itself.
+    multiples = {"rademacher": 2, "webb": 6}[test.weights] if test.enumerated else 0
     smallest = multiples / test.draws if test.enumerated else 1 / (test.draws + 1)
     if smallest > alpha and test.enumerated:
         more = ' weights="webb" has 6^G vectors.' if test.weights == "rademacher" else ""

@@ -28,7 +28,6 @@ from evalreg.results.algebra import Algebra
 from evalreg.scores.score_interval import FEW_EXPECTED
 
 WinnerName: TypeAlias = Literal["hybrid", "conditional", "projection"]
-BestName: TypeAlias = Literal["largest", "smallest"]
 # Equal clusters on every crossed axis from which the hybrid holds the truth often enough (benchmarks/winner.py); of
 # so many cells with unlike rows a little of one is lost.
 ENOUGH = 9.0
@@ -131,9 +130,7 @@ class MultipleModels(Algebra):
         _refuse_intercept(self.params.index, "ranks are")
         return rank_sets(*self._ranked, alpha=alpha, joint=joint, seed=seed)
 
-    def winner(
-        self, alpha: float = 0.05, method: WinnerName | None = None, *, best: BestName = "largest", seed: Seed = 0
-    ) -> Winner:
+    def winner(self, alpha: float = 0.05, method: WinnerName | None = None, *, seed: Seed = 0) -> Winner:
         """The best of the parameters, corrected for having been chosen for its estimate.
 
         The largest of several estimates is too large on average, and its interval misses too often: with 12 equal
@@ -154,8 +151,6 @@ class MultipleModels(Algebra):
             alpha/10. Where an axis of crossed clusters is worth fewer than nine equal ones (Satterthwaite degrees of
             freedom of the winner, plus one), one cluster outweighs all others, the winner is tied, or its estimate is
             not near normal, only the projection is known, and is the default; the result says so.
-        best : {"largest", "smallest"}, optional
-            Which estimate wins; "smallest" suits costs and error rates.
         seed : int or Generator, default 0
             Of the simulation behind the projection.
 
@@ -178,7 +173,7 @@ class MultipleModels(Algebra):
         few clusters the standard error in each tail is stretched so that t takes the place of the normal, or the width
         of crossed clusters.
         """
-        return find_winner(self, alpha, method, best, seed)
+        return find_winner(self, alpha, method, seed)
 
     def leaderboard(self, alpha: float = 0.05, seed: Seed = 0) -> pd.DataFrame:
         """Models from the best down, with intervals of one and of all, ranks and groups that are not separated.
@@ -345,23 +340,21 @@ class Winner(Shown):
         return tuple(filter(None, (text, how, ties, reason)))
 
 
-def find_winner(models: MultipleModels, alpha: float, method: WinnerName | None, best: BestName, seed: Seed) -> Winner:
+def find_winner(models: MultipleModels, alpha: float, method: WinnerName | None, seed: Seed) -> Winner:
     """The winner of `MultipleModels.winner`; of increasing functions of parameters, from that of the parameters."""
     alpha = fraction("alpha", alpha)
-    option("best", best, BestName)
     if method is not None:
         option("method", method, WinnerName)
     if models._behind is not None:
         scale, behind = models._behind
-        first = find_winner(behind, alpha, method, best, seed)
+        first = find_winner(behind, alpha, method, seed)
         fields = ("estimate", "corrected", "lower", "upper", "single_lower", "single_upper")
         values = scale.forward(np.array([getattr(first, name) for name in fields])).tolist()
         error = float(np.sqrt(models.cov.variance()[models.estimate.names.index(first.name)]))
         return replace(first, **dict(zip(fields, values, strict=True)), se=error)
     params, cov = models._compared
     names, theta = [str(label) for label in params.index], np.array(params, dtype=np.float64)
-    se, sign = _errors(names, cov), 1.0 if best == "largest" else -1.0
-    w = int(np.argmax(sign * theta))
+    se, w = _errors(names, cov), int(np.argmax(theta))
     tied = [int(i) for i in np.flatnonzero(np.abs(theta - theta[w]) <= EQUAL * max(se[w], EQUAL)) if i != w]
     reason = _why_not(models.estimate, cov, w, names, tied)
     if method in ("hybrid", "conditional") and reason:
@@ -374,7 +367,7 @@ def find_winner(models: MultipleModels, alpha: float, method: WinnerName | None,
             joint = models.simultaneous(SHARE * alpha, seed=seed).attrs["level"]
             level, reach = hybrid_level(alpha), float(cov.critical(alpha=joint)[w])
         logit = models.estimate.bounded and models.estimate.about.interval != "wald"
-        mean, low, high = _conditional(theta, cov, w, sign, logit, level, reach)
+        mean, low, high = _conditional(theta, cov, w, logit, level, reach)
     place = models.estimate.names.index(names[w])
     if chosen == "projection":
         low, high = models.simultaneous(alpha, seed=seed)[["lower", "upper"]].to_numpy()[w].tolist()
@@ -501,7 +494,7 @@ def _shares(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
 
 
 def _conditional(
-    theta: FloatArray, cov: Covariance, w: int, sign: float, logit: bool, level: float, reach: float
+    theta: FloatArray, cov: Covariance, w: int, logit: bool, level: float, reach: float
 ) -> tuple[float, float, float]:
     """Estimate and interval given who won, with t for the normal; never further than `reach` standard errors."""
     # A mean of 0 or 1 has no logit, and did not win.
@@ -510,9 +503,9 @@ def _conditional(
     if logit:
         V = V / np.outer(x * (1 - x), x * (1 - x))
         x = special.logit(x)
-    x, se = sign * x, float(np.sqrt(V[winner, winner]))
+    se = float(np.sqrt(V[winner, winner]))
     stretch = float(cov.critical(alpha=level)[w] / -special.ndtri(level / 2))
     ends = winning_values(x, V, winner)
-    values = sign * corrected(float(x[winner]), se, ends, level, stretch=stretch, reach=se * reach)
+    values = corrected(float(x[winner]), se, ends, level, stretch=stretch, reach=se * reach)
     mean, *both = (special.expit(values) if logit else values).tolist()
     return mean, min(both), max(both)

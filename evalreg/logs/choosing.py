@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from evalreg.checks import listed, nearest, passed
 from evalreg.errors import ArgumentError
 from evalreg.logs.reading import ARGUMENTS, Answer, Choice, Format, Minor, Part, ScoreName, Unknown
 
-# The answers that have a score, by task and name of the score; and how many of them are numbers or verdicts.
+# The answers that have a score, by task and name of the score; and how many of them are numbers.
 Offers: TypeAlias = Mapping[str, Mapping[ScoreName, list[Answer]]]
 Usable: TypeAlias = Mapping[str, Mapping[ScoreName, int]]
 # What was asked for, None where nothing was.
@@ -34,10 +34,13 @@ def picks_of(
     """The score to read of each task; and notes on what was read, where that is not plain, and what cannot be read."""
     offers = offers_of(answers)
     usable = {task: _numbers(offered) for task, offered in offers.items()}
-    wanted = _wanted(choice, offers)
-    for argument, value in wanted.items():
-        if value is not None and not reads_all(argument, format, choice):
-            _refuse_unknown(argument, value, format, offers, usable)
+    wanted: dict[str, str | None] = {argument: getattr(choice, argument) for argument in ARGUMENTS}
+    # lm-eval writes a metric and a filter in one word: "acc,none".
+    if choice.filter is None and "," in (both := choice.metric or "") and both not in _values(offers, "metric"):
+        wanted["metric"], _, wanted["filter"] = both.rpartition(",")
+    choosing = {a: text for a, text in wanted.items() if text is not None and not reads_all(a, format, choice)}
+    for argument, value in choosing.items():
+        _refuse_unknown(argument, value, format, offers, usable)
     if wanted["metric"] is None:
         for task, counts in usable.items():
             usable[task] = {name: n for name, n in counts.items() if not isinstance(name.metric, Minor)} or counts
@@ -48,15 +51,28 @@ def picks_of(
         fitting = _fitting(list(counts), wanted) or _fitting(list(offers[task]), wanted)[:1]
         names = _declared(fitting, wanted, [part for part in parts if part.task == task])
         by_log |= len(names) < len(fitting)
-        if len(names) > 1 and format.alike and all(_agree(answer, names) for answer in answers if answer.task == task):
-            names = names[:1]
-        chosen[task] = names
+        alike = format.alike and all(_agree(answer, names) for answer in answers if answer.task == task)
+        chosen[task] = names[:1] if alike else names
     if several := {task: names for task, names in chosen.items() if len(names) > 1}:
-        raise _ambiguous(format, usable, several, wanted, _unshared(answers, several))
+        raise _ambiguous(format, usable, several, wanted, answers)
     picks = {task: ScoreName(*map(str, names[0])) if names else NO_SCORE for task, names in chosen.items()}
-    _refuse_idle(wanted, format, choice, picks, usable)
-    unread = [] if choice.metric is not None else _not_read(offers, usable)
-    return picks, [*_read(picks, by_log), *unread]
+    for argument, value in choosing.items():
+        if all(getattr(name, argument) != value for name in picks.values()):
+            together = " and ".join(f"{name}={each!r}" for name, each in wanted.items() if each is not None)
+            scores = sorted({in_words(name) for names in usable.values() for name in names})
+            raise ArgumentError(
+                f"`{argument}` must go with what else is asked for; {together} are of no score together. The log has "
+                f"{listed(scores)}.",
+                parameter=argument,
+            )
+    read = _with_tasks({task: in_words(name) for task, name in picks.items()}, "for")
+    notes = [f"Read: {'; '.join(read)}{', as the log declares it' * by_log}."] if len(read) > 1 or by_log else []
+    unread = {
+        task: f"Not read: {listed(sorted(metrics))}, no scores of single answers"
+        for task, offered in offers.items()
+        if (metrics := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]} - {""})
+    }
+    return picks, [*notes, *(f"{text}." for text in _with_tasks(unread, "of") if choice.metric is None)]
 
 
 def reads_all(argument: str, format: Format, choice: Choice) -> bool:
@@ -65,19 +81,21 @@ def reads_all(argument: str, format: Format, choice: Choice) -> bool:
     return value == "all" or (value is None and argument in format.every)
 
 
+def _values(offers: Mapping[str, Iterable[ScoreName]], argument: str) -> list[str]:
+    """The filters, scorers or metrics of a log."""
+    return [*dict.fromkeys(getattr(name, argument) for names in offers.values() for name in names)]
+
+
 def _numbers(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, int]:
-    """How many answers have each score as a number or a verdict, of scores that some have so."""
-    counts = {n: sum(isinstance(a.scores[n], float | int | str) for a in having) for n, having in offered.items()}
+    """How many answers have each score as a number, of scores that some have so."""
+    counts = {n: sum(isinstance(a.scores[n], float | int) for a in having) for n, having in offered.items()}
     return {name: count for name, count in counts.items() if count}
 
 
-def _wanted(choice: Choice, offers: Offers) -> dict[str, str | None]:
-    """What was asked for; a metric and a filter may stand in one word, as lm-eval writes them: "acc,none"."""
-    wanted: dict[str, str | None] = {argument: getattr(choice, argument) for argument in ARGUMENTS}
-    metrics = {name.metric for offered in offers.values() for name in offered}
-    if choice.metric is not None and choice.metric not in metrics and "," in choice.metric and choice.filter is None:
-        wanted["metric"], _, wanted["filter"] = choice.metric.rpartition(",")
-    return wanted
+def _unknown(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, Any]:
+    """Scores with a value that is no score, and the first such value."""
+    values = ((name, answer.scores[name]) for name, having in offered.items() for answer in reversed(having))
+    return {name: value.value for name, value in values if isinstance(value, Unknown)}
 
 
 def _fitting(names: list[ScoreName], wanted: Wanted) -> list[ScoreName]:
@@ -104,16 +122,6 @@ def _agree(answer: Answer, names: Sequence[ScoreName]) -> bool:
     return bool(answer.state) or not answer.scores or len({repr(answer.scores.get(name)) for name in names}) == 1
 
 
-# What is said of the choice
-
-
-def _read(picks: Mapping[str, ScoreName], by_log: bool) -> Iterator[str]:
-    """What was read, where tasks differ or the log declares it."""
-    each = _with_tasks({task: in_words(name) for task, name in picks.items()}, "for")
-    if len(each) > 1 or by_log:
-        yield f"Read: {'; '.join(each)}{', as the log declares it' * by_log}."
-
-
 def _with_tasks(words: Mapping[str, str], joint: str) -> list[str]:
     """What is said of tasks, each text once with the tasks it is said of."""
     tasks: dict[str, list[str]] = defaultdict(list)
@@ -122,36 +130,20 @@ def _with_tasks(words: Mapping[str, str], joint: str) -> list[str]:
     return [f"{text}{f' {joint} {listed(named)}' * any(named)}" for text, named in tasks.items()]
 
 
-def _not_read(offers: Offers, usable: Usable) -> list[str]:
-    """Metrics that hold no scores of single answers."""
-    metrics = {}
-    for task, offered in offers.items():
-        if unknown := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]} - {""}:
-            metrics[task] = f"Not read: {listed(sorted(unknown))}, no scores of single answers"
-    return [f"{text}." for text in _with_tasks(metrics, "of")]
-
-
-def _unknown(offered: Mapping[ScoreName, Sequence[Answer]]) -> dict[ScoreName, object]:
-    """Scores with a value that is no score, and such a value."""
-    values = {name: [answer.scores[name] for answer in having] for name, having in offered.items()}
-    unknown = {name: [value.value for value in each if isinstance(value, Unknown)] for name, each in values.items()}
-    return {name: each[0] for name, each in unknown.items() if each}
-
-
 def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, usable: Usable) -> None:
     """An error where no task has what was asked for, or it holds no numbers."""
-    counts = Counter[str]()
-    for task in usable.values():
-        for part in dict.fromkeys(getattr(name, argument) for name in task):
-            counts[part] += max(count for name, count in task.items() if getattr(name, argument) == part)
-    known = dict.fromkeys(getattr(name, argument) for offered in offers.values() for name in offered)
-    if value not in known:
-        several = listing({repr(part): counts[part] for part in counts or known if part})
+    counts = {
+        text: sum(max((n for name, n in task.items() if getattr(name, argument) == text), default=0) for task in tasks)
+        for tasks in [usable.values()]
+        for text in _values(usable, argument)
+    }
+    if value not in (known := _values(offers, argument)):
+        several = listing({repr(text): counts.get(text, 0) for text in counts or known if text})
         choices = f"the {format.choose[argument][1]} of the log{f': {several}' if several else ', which has none'}"
         others = (
-            a for a in ARGUMENTS if any(value == getattr(name, a) for offered in offers.values() for name in offered)
+            f" It is read by {passed(**{other: value})}." for other in ARGUMENTS if value in _values(offers, other)
         )
-        hint = next((f" It is read by {passed(**{other: value})}." for other in others), nearest(value, known))
+        hint = next(others, nearest(value, known))
         raise ArgumentError(f"`{argument}` must be one of {choices}; got {value!r}.{hint}")
     if value not in counts and counts:
         every = (pair for offered in offers.values() for pair in _unknown(offered).items())
@@ -162,30 +154,12 @@ def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, u
         )
 
 
-def _refuse_idle(
-    wanted: Wanted, format: Format, choice: Choice, picks: Mapping[str, ScoreName], usable: Usable
-) -> None:
-    """An error where something that was asked for is of no score that is read, since what else was asked has none."""
-    for argument, value in wanted.items():
-        if value is None or reads_all(argument, format, choice):
-            continue
-        if all(getattr(name, argument) != value for name in picks.values()):
-            together = " and ".join(f"{name}={each!r}" for name, each in wanted.items() if each is not None)
-            scores = sorted({in_words(name) for names in usable.values() for name in names})
-            raise ArgumentError(
-                f"`{argument}` must go with what else is asked for; {together} are of no score together. The log has "
-                f"{listed(scores)}.",
-                parameter=argument,
-            )
-
-
 def _ambiguous(
-    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], wanted: Wanted, unshared: str
+    format: Format, usable: Usable, several: Mapping[str, list[ScoreName]], wanted: Wanted, answers: Sequence[Answer]
 ) -> ArgumentError:
     """The error that lists the scores of every task that has several, and the fewest arguments that read all tasks."""
-    kinds = {a: max(len({getattr(name, a) for name in names}) for names in several.values()) for a in ARGUMENTS}
-    missing = [argument for argument, count in kinds.items() if count > 1]
-    blank = {argument: "" for argument in kinds if argument not in missing}
+    missing = [a for a in ARGUMENTS if any(len(_values({"": names}, a)) > 1 for names in several.values())]
+    blank = {argument: "" for argument in ARGUMENTS if argument not in missing}
     each = []
     for task, names in several.items():
         counts = {in_words(name._replace(**blank), quoted=True): usable[task].get(name, 0) for name in names}
@@ -194,14 +168,18 @@ def _ambiguous(
     advice = f" For instance pass {passed(**named)}." if named else ""
     if sum(map(bool, usable)) > 1:
         # One that has what was asked for, and of these one that has a single such score.
-        fitting = {task: _all_that_fit(names, wanted) for task, names in usable.items() if names}
+        fitting = {
+            task: sum(all(value in (None, getattr(name, a)) for a, value in wanted.items()) for name in names)
+            for task, names in usable.items()
+            if names
+        }
         alone = min(fitting, key=lambda task: (fitting[task] == 0, fitting[task]))
         advice += f" `task` reads some tasks alone, such as {passed(task=alone)}."
     error = ArgumentError(
         f"{' and '.join(f'`{argument}`' for argument in missing)} must say which "
         f"{' and '.join(format.choose[argument][1] for argument in missing)} to read, for there are several: "
         f"{'; '.join(each[:10])}"
-        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}{unshared}",
+        f"{f' and {len(each) - 10} more tasks' if len(each) > 10 else ''}.{advice}{_unshared(answers, several)}",
         parameter=missing[0],
     )
     error.options = named
@@ -221,17 +199,12 @@ def _unshared(answers: Sequence[Answer], several: Mapping[str, list[ScoreName]])
     return ""
 
 
-def _all_that_fit(names: Iterable[ScoreName], wanted: Wanted) -> int:
-    """How many scores have all that was asked for."""
-    return sum(all(value in (None, getattr(name, a)) for a, value in wanted.items()) for name in names)
-
-
 def _fewest_that_read_all(usable: Usable, wanted: Wanted) -> dict[str, str]:
     """The fewest arguments, those asked for among them, that leave one score of every task; none where none do."""
-    options: list[list[str | None]] = []
-    for argument, value in wanted.items():
-        values = dict.fromkeys(getattr(name, argument) for names in usable.values() for name in names)
-        options.append([value] if value is not None else [None, *list(filter(None, values))[:20]])
+    options = [
+        [None, *list(filter(None, _values(usable, argument)))[:20]] if value is None else [value]
+        for argument, value in wanted.items()
+    ]
     for tried in sorted(product(*options), key=lambda values: sum(value is not None for value in values)):
         arguments = dict(zip(wanted, tried, strict=True))
         if all(len(_fitting(list(names), arguments)) <= 1 for names in usable.values()):

@@ -86,15 +86,7 @@ def _helm_parts(source: Source, choice: Choice) -> Iterator[Part]:
     rows = [row for row in (instances if isinstance(instances, list) else []) if isinstance(row, dict)]
     by_key = {(str(row.get("id")), _variant(row.get("perturbation"))): row for row in rows}
     part.header = {"failed": _failures(folder, part.notes), "instances": by_key}
-    part.details["reported"] = reported = _figures(stats if isinstance(stats, list) else [])
-
-    def figure(score: ScoreName) -> tuple[str, float] | None:
-        """The one figure of a metric without perturbation."""
-        plain = [(name, v) for name, v in reported.items() if name.count(", ") < 2]
-        figures = [(name, v) for name, v in plain if name.split(", ")[0] == score.metric]
-        return figures[0] if len(figures) == 1 and score.filter in ("", "original") else None
-
-    part.figure = figure
+    part.details["reported"] = _figures(stats if isinstance(stats, list) else [])
     yield part
 
 
@@ -132,6 +124,12 @@ def _figures(stats: Sequence[Any]) -> dict[str, float]:
             parts = [at(name, "name"), at(name, "split"), at(name, "sub_split"), on]
             means[", ".join(str(part) for part in parts if part)] = mean
     return means
+
+
+def _helm_figure(reported: Record, score: ScoreName) -> list[str]:
+    """The one figure of a metric without perturbation."""
+    plain = [name for name in reported if name.count(", ") < 2 and name.split(", ")[0] == score.metric]
+    return plain if len(plain) == 1 and score.filter in ("", "original") else []
 
 
 def _helm(record: Record, part: Part) -> Iterator[Answer]:
@@ -175,6 +173,7 @@ HELM = Format(
     same=("item", "perturbation", "sample"),
     fields=("extra_data",),
     choose={"metric": ("", "metrics"), "filter": ("perturbation", "perturbations")},
+    figure=_helm_figure,
     empty=f"they are in {_STATS}. Name that file, or the folder of the run.",
     notes=_helm_notes,
 )
@@ -217,7 +216,6 @@ def _lighteval_parts(source: Source, choice: Choice) -> Iterator[Part]:
     model = at(general, "model_name") or at(general, "model_config.model_name") or _model_of_folders(path, date)
     details |= {"task_version": version} if version is not None else {}
     part = Part(source, str(model), task, id=date or str(path), version=str(version or ""), details=details)
-    part.figure = lambda name: (name.metric, float(reported[name.metric])) if name.metric in reported else None
     part.records = _named(part, _rows(source.path, choice))
     yield part
 
@@ -338,6 +336,7 @@ LIGHTEVAL = Format(
     same=("item",),
     fields=("doc.specific", "specifics"),
     choose={"metric": ("", "metrics")},
+    figure=lambda reported, score: (score.metric,),
     repeats="number",
     empty="those of examples are in details_*.parquet. Run lighteval with --save-details.",
 )

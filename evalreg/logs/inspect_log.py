@@ -256,8 +256,9 @@ def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -
         "stripped": stripped,
         "cancelled": n_cancelled,
         "edited": n_edited,
+        "reported": at(header, "results.scores"),
     }
-    part = Part(
+    return Part(
         source,
         spec["model"],
         printable(spec["task"]),
@@ -272,24 +273,15 @@ def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -
         left_out=Counter({"cancelled": n_cancelled}),
         notes=list(_notes(source.name, details)),
     )
-    entries = at(header, "results.scores")
-    part.reported = lambda name: _figures(entries, name.scorer, name.metric)
-
-    def figure(score: ScoreName) -> tuple[str, float] | None:
-        """Inspect's own accuracy or mean of a scorer."""
-        figures = _figures(entries, score.scorer, score.metric)
-        return next(((name, figures[name]) for name in ("accuracy", "mean") if name in figures), None)
-
-    part.figure = figure
-    return part
 
 
-def _figures(entries: Any, scorer: str, metric: str) -> dict[str, float]:
+def _figures(entries: Any, score: ScoreName) -> dict[str, float]:
     """Inspect's own figures of a scorer by name; where one name stands for several, the reducer is added."""
     figures: dict[str, float] = {}
     for entry in entries if isinstance(entries, list) else ():
         metrics = at(entry, "metrics")
-        if at(entry, "scorer") != scorer or at(entry, "name") not in (metric, scorer) or not isinstance(metrics, dict):
+        names = (score.metric, score.scorer)
+        if at(entry, "scorer") != score.scorer or at(entry, "name") not in names or not isinstance(metrics, dict):
             continue
         for name, figure in metrics.items():
             value = at(figure, "value")
@@ -388,4 +380,6 @@ INSPECT = Format(
     choose={"scorer": ("", "scorers"), "metric": ("", "entries of its scores")},
     known="a number, true or false, or one of the letters C, I, P and N",
     repeats=None,
+    reported=_figures,
+    figure=lambda reported, score: ("accuracy", "mean"),
 )

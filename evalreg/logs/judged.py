@@ -29,6 +29,8 @@ from evalreg.logs.records import (
 )
 from evalreg.logs.table_log import BATTLES
 
+# What a winner is worth for the left side.
+_SHARES: dict[Any, Any] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 # A path such as "pair.test_model", or what is made of a record.
 Where: TypeAlias = str | Callable[[Record], Any]
 
@@ -72,7 +74,8 @@ def comparisons(
             if isinstance(meaning, Mapping):
                 row |= {name: value for name, value in meaning.items() if name != "winner"}
                 meaning = meaning["winner"]
-            yield Answer(row | dict(game.more), {("", ""): Unknown(raw) if meaning is None else meaning}, logged)
+            share = Unknown(raw) if meaning is None else _SHARES.get(meaning, meaning)
+            yield Answer(row | dict(game.more), {("", ""): share}, logged)
 
     return answers
 

@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import counted, listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, ScoreName, Unknown
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Unknown
 from evalreg.logs.records import at, beside, json_lines, name_set, numeric, numeric_items
 
 LARGEST_RESULTS = 1 << 28
@@ -86,11 +86,7 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
         },
     )
 
-    def figure(name: ScoreName) -> tuple[str, float] | None:
-        value = reported.get(f"{name.metric},{name.filter}")
-        return None if value is None else (name.metric, float(value))
-
-    part.figure, part.records = figure, _lines(part, choice)
+    part.records = _lines(part, choice)
     part.notes += _name_notes(path, results, is_named)
     yield part
 
@@ -236,6 +232,7 @@ LM_EVAL = Format(
     choose={"filter": ("filter", "filters"), "metric": ("", "metrics")},
     known="a number",
     prune=True,
+    figure=lambda reported, score: (f"{score.metric},{score.filter}",),
     empty="those of documents are in samples files. Run the harness with --log_samples, and name the folder it wrote.",
     notes=_frame_notes,
 )

@@ -35,17 +35,17 @@ from evalreg.logs.reading import (
     ScoreName,
     Unknown,
 )
-from evalreg.logs.records import Long, as_column, at, cell, document, leaves, nested_value, printable, records
+from evalreg.logs.records import Long, as_column, at, cell, document, leaves, nested_value, numeric, printable, records
 from evalreg.logs.tables import table_records
 from evalreg.numerics.limits import ROUNDING
 
 # What, besides the two models, makes a comparison the same one; and what makes an answer the same one.
 _SAME_GAME = ("left", "right", "prompt", "judge", "order", "turn", "iteration", "idx", "id")
 _SAME_ANSWER = ("model", "task", "prompt", "perturbation", "item", "sample")
-# What a verdict is worth for the left side.
-_SHARES: dict[Any, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
-_WINNERS = {share: winner for winner, share in _SHARES.items()}
+# Winners by what they are worth for the left side.
+_WINNERS = {1.0: "left", 0.5: "tie", 0.0: "right"}
 RULES = ("keep", "drop", "zero")
+_FIRST = (*JUDGED[:3], *SCORED, *JUDGED[3:])
 # Answers whose fields are named where one is not there.
 FIRST = 100
 
@@ -60,30 +60,24 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
             "Name the files of one kind."
         )
     picks, notes = picks_of(format, answers, parts, choice)
-    rows, outcomes = _rows(format, answers, picks, choice)
-    outcome = "score"
-    if n_pairs and rows:
-        outcomes = [_SHARES.get(value, value) for value in outcomes]
-        if set(outcomes) <= set(_WINNERS):
-            outcome, outcomes = "winner", [_WINNERS[value] for value in outcomes]
-    for row, value in zip(rows, outcomes, strict=True):
-        row[outcome] = value
-    frame = _apart(_frame(rows, outcome, choice, answers), format)
+    rows = _rows(format, answers, picks, choice)
+    if n_pairs and {row["score"] for row in rows} <= set(_WINNERS):
+        rows = [row | {"winner": _WINNERS[row.pop("score")]} for row in rows]
+    frame = _apart(_frame(rows, choice, answers), format)
     _refuse_second_runs(frame, parts)
-    n_rows, frame = len(frame), _without_repeats(frame, outcome, format, choice)
+    n_rows, frame = len(frame), _without_repeats(frame, format, choice)
     left_out = _left_out(parts)
     left_out["duplicate"] += n_rows - len(frame)
-    of_part: dict[int, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        of_part[answer.part.number].append(answer)
     for part in parts:
-        if unread := _other_scores(of_part[part.number], picks):
+        if unread := _other_scores(part.answers, picks):
             part.details["unread"] = f"{part.source.name} is left out: {unread}"
             part.notes.append(part.details["unread"])
         elif counts := +part.unscored:
             reasons = ", ".join(f"{count} {why}" for why, count in counts.most_common())
             part.notes.append(f"{counted(counts.total(), 'sample')} of {part.source.name} unscored: {reasons}.")
-        notes += [*part.notes, *_compared(part, of_part[part.number], picks, format, choice)]
+        if "reported" in part.details:
+            part.details["reported"] = format.reported(part.details["reported"], picks.get(part.task, NO_SCORE))
+        notes += [*part.notes, *_compared(part, picks, format, choice)]
     frame = _settled(frame, format, choice)
     notes += format.notes if isinstance(format.notes, tuple) else format.notes(frame, parts)
     return Reading(
@@ -106,10 +100,9 @@ def _other_scores(answers: Sequence[Answer], picks: Mapping[str, ScoreName]) -> 
     return f"it has no score by {read}, but by {others}. To compare its model, score it by the same first."
 
 
-def _plain(value: Any) -> float:
-    """A score or verdict as a number; NaN of what is none."""
-    value = _SHARES.get(value, value) if isinstance(value, str) else value
-    return float(value) if isinstance(value, float | int) else math.nan
+def _numbers(values: Sequence[Any]) -> pd.Series[float]:
+    """Scores as numbers; NaN of what is none."""
+    return pd.Series([value if isinstance(value, float | int) else math.nan for value in values], dtype=float)
 
 
 def survey(form: Format, files: Sequence[Source], choice: Choice, apart: bool) -> tuple[pd.DataFrame, Counter[Reason]]:
@@ -119,7 +112,7 @@ def survey(form: Format, files: Sequence[Source], choice: Choice, apart: bool) -
     of_file = groupby(answers, lambda answer: str(answer.part.source.path) if apart else "")
     for file, task, offered in ((file, *offer) for file, some in of_file for offer in offers_of([*some]).items()):
         for name, having in offered.items():
-            values = pd.Series([_plain(resolved(answer, answer.scores[name], choice.failed)[0]) for answer in having])
+            values = _numbers([resolved(answer, answer.scores[name], choice.failed)[0] for answer in having])
             row: Record = {"file": file, "task": task} | name._asdict()
             row |= {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean()}
             rows.append(row | {"verb": "leaderboard" if "left" in having[0].row else "mean"})
@@ -156,12 +149,13 @@ def _opened(format: Format, sources: Sequence[Source], choice: Choice) -> tuple[
     _refuse_versions(parts)
     _label(parts)
     ids: set[Any] = set()
-    answers = [answer for part in parts for answer in _answers(part, format, choice, ids)]
-    if choice.task is not None:
-        known |= {answer.task for answer in answers}
-        for task in choice.task:
-            refuse_unknown_task(task, known - {""})
-        answers = [answer for answer in answers if answer.task in choice.task]
+    for part in parts:
+        part.answers = _answers(part, format, choice, ids)
+        known |= {answer.task for answer in part.answers}
+        part.answers = [answer for answer in part.answers if choice.task is None or answer.task in choice.task]
+    for task in choice.task or ():
+        refuse_unknown_task(task, known - {""})
+    answers = [answer for part in parts for answer in part.answers]
     if format.empty and not answers and not _left_out(parts):
         raise LogFormatError(f"{format.title} must hold scores; {format.empty}", count=0)
     return parts, answers
@@ -345,8 +339,6 @@ def _runs(part: Part, picks: Mapping[str, ScoreName]) -> Iterator[Run]:
     """The run of a part, with what was read of it."""
     pick = picks.get(part.task, NO_SCORE)
     details = part.details | {argument: value for argument, value in pick._asdict().items() if value}
-    if part.reported is not None:
-        details["reported"] = part.reported(pick)
     runs = details.pop("runs", None)
     yield from runs or [Run(part.id or part.source.name, part.model, part.task, part.source.name, details)]
 
@@ -354,12 +346,9 @@ def _runs(part: Part, picks: Mapping[str, ScoreName]) -> Iterator[Run]:
 # Scores
 
 
-def _rows(
-    format: Format, answers: Sequence[Answer], picks: Mapping[str, ScoreName], choice: Choice
-) -> tuple[list[Record], list[Any]]:
-    """The rows of answers that have the score that was picked, and their scores; others are counted by reason."""
+def _rows(format: Format, answers: Sequence[Answer], picks: Mapping[str, ScoreName], choice: Choice) -> list[Record]:
+    """The rows of answers that have the score that was picked; others are counted by reason."""
     rows: list[Record] = []
-    outcomes: list[Any] = []
     unknown: Counter[str] = Counter()
     readable = dict.fromkeys(picks)
     repeats: Counter[Any] = Counter()
@@ -382,10 +371,9 @@ def _rows(
             part.unscored[answer.why] += reason == "unscored" and answer.why != ""
             continue
         base = {} if "left" in answer.row else {"model": part.model and part.label, "task": part.task}
-        row: Record = {name: text for name, text in base.items() if text} | answer.row
+        row = {name: text for name, text in base.items() if text} | answer.row | {"score": value}
         row |= {"_part": part.number, "_content": answer.content}
         rows.append(row | ({"metric": pick.metric} if named_metric and pick.metric else {}))
-        outcomes.append(value)
     if unknown and choice.broken == "raise":
         raise LogFormatError(
             f"In {format.title} a score is {format.known}; found others: {listing(unknown)}. "
@@ -397,7 +385,7 @@ def _rows(
             ),
             count=unknown.total(),
         )
-    return rows, outcomes
+    return rows
 
 
 def _is_picked(answer: Answer, pick: ScoreName) -> bool:
@@ -415,13 +403,13 @@ def _value(answer: Answer, pick: ScoreName) -> Any:
 
 def resolved(answer: Answer, value: Any, failed: str) -> tuple[Any, Reason]:
     """The score of an answer under a rule for samples in error, or why there is none."""
-    state, plain = answer.state, value if isinstance(value, float | int | str) else None
+    state, plain = answer.state, value if isinstance(value, float | int) else None
     if state == "cancelled" and plain is not None:
         state = "errored"  # it had a score before the run ended
     if state not in (None, "errored"):
         return None, state
     if state == "errored" and not (isinstance(value, Unknown) and failed == "keep"):
-        value = Failed(plain if not isinstance(plain, str) else None)
+        value = Failed(plain)
     if isinstance(value, Missing):
         return None, value.reason
     if isinstance(value, Failed):
@@ -429,42 +417,40 @@ def resolved(answer: Answer, value: Any, failed: str) -> tuple[Any, Reason]:
     return value, "unscored"
 
 
-def _compared(
-    part: Part, answers: Sequence[Answer], picks: Mapping[str, ScoreName], format: Format, choice: Choice
-) -> Iterator[str]:
+def _compared(part: Part, picks: Mapping[str, ScoreName], format: Format, choice: Choice) -> Iterator[str]:
     """A note where the tool's own figure is not the mean of the scores read, or where failures decide the mean."""
-    if part.task not in picks or not answers or "left" in answers[0].row:
+    if part.task not in picks or not part.answers or "left" in part.answers[0].row:
         return
-    pick = picks[part.task]
-    rows = [
-        [str(answer.row.get("item")), *(_plain(resolved(answer, _value(answer, pick), rule)[0]) for rule in RULES)]
-        for answer in answers
-        if _is_picked(answer, pick)
-    ]
-    table = pd.DataFrame(rows, columns=["item", *RULES]).set_index("item")
-    by_item, overall = table.groupby("item").mean().mean().dropna(), table.mean()
-    name, value = part.figure(pick) or ("", math.nan)
+    pick, reported = picks[part.task], part.details.get("reported", {})
+    answers = [answer for answer in part.answers if _is_picked(answer, pick)]
+    table = pd.DataFrame(
+        {rule: _numbers([resolved(each, _value(each, pick), rule)[0] for each in answers]) for rule in RULES}
+    )
+    by_item = table.groupby([str(each.row.get("item")) for each in answers]).mean().mean().dropna()
+    overall = table.mean()
+    name = next((name for name in format.figure(reported, pick) if numeric(reported.get(name)) is not None), "")
+    value = float(reported.get(name, math.nan))
     equal = [
         rule
         for rule in by_item.index
         if any(math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-9) for mean in (by_item[rule], overall[rule]))
     ]
     tool = re.split(" (?:logs|runs|and|[(])", format.title)[0].rpartition(" of ")[2]
-    failed = table[table["zero"].notna() & table["drop"].isna()]
+    failed, called = table[table["zero"].notna() & table["drop"].isna()], name.partition(",none")[0]
     if len(failed) and float(by_item.max()) - float(by_item.min()) > ROUNDING:
         each = ", ".join(f"{mean:.4g} with {passed(failed=str(rule))}" for rule, mean in by_item.items())
         note = (
             f"{counted(len(failed), 'sample')} of {part.source.name} ended in error, {failed['keep'].count()} after a "
+            f"score was given: the mean is {each}. This is {passed(failed=choice.failed)}."
         )
-        note += f"score was given: the mean is {each}. This is {passed(failed=choice.failed)}."
         if name:
             rules = " and ".join(f'"{rule}"' for rule in equal) or "none of these"
-            note += f" The {name} {value:.4g} that {tool} reports is that of {rules}."
+            note += f" The {called} {value:.4g} that {tool} reports is that of {rules}."
         yield note
-    elif not equal and len(by_item) and not math.isnan(value):
+    elif not equal and len(by_item) and name:
         rule = choice.failed if choice.failed in by_item else by_item.index[0]
         yield (
-            f"{tool} reports {name} {value:.6g} for {part.source.name}; the mean of the "
+            f"{tool} reports {called} {value:.6g} for {part.source.name}; the mean of the "
             f"{counted(int(table[rule].count()), 'score')} read is {by_item[rule]:.6g}. It may sum up by a rule of its "
             "own."
         )
@@ -473,7 +459,7 @@ def _compared(
 # The frame
 
 
-def _frame(rows: Sequence[Record], outcome: str, choice: Choice, answers: Sequence[Answer]) -> pd.DataFrame:
+def _frame(rows: Sequence[Record], choice: Choice, answers: Sequence[Answer]) -> pd.DataFrame:
     """A column for each field, roles first."""
     if not rows:
         empty = dict.fromkeys(SCORED, "str") | {"score": "float64"}
@@ -482,10 +468,9 @@ def _frame(rows: Sequence[Record], outcome: str, choice: Choice, answers: Sequen
     for lacking in (name for name in choice.columns or () if name not in names):
         fields = dict.fromkeys(name for answer in answers[:FIRST] for name, _ in leaves(answer.record, ""))
         known_column(lacking, [n for n in (*fields, *names) if n[:1] not in "_#" and n != lacking], "columns")
-    first = ("left", "right", outcome, *JUDGED[3:]) if "left" in names else (*SCORED, *JUDGED)
     n_items = len({(row.get("task"), row.get("item", row.get("prompt"))) for row in rows})
     columns = {}
-    for name in dict.fromkeys([*(name for name in first if name in names), *names]):
+    for name in (name for name in dict.fromkeys([*_FIRST, *names]) if name in names):
         cells = [row.get(name) for row in rows]
         kinds = set(map(type, cells)) - {type(None)}
         if name == "item" and (kinds != {int} or any(abs(value or 0) >= 2**63 for value in cells)):
@@ -550,14 +535,14 @@ def _refuse_second_runs(frame: pd.DataFrame, parts: Sequence[Part]) -> None:
     )
 
 
-def _without_repeats(frame: pd.DataFrame, outcome: str, format: Format, choice: Choice) -> pd.DataFrame:
+def _without_repeats(frame: pd.DataFrame, format: Format, choice: Choice) -> pd.DataFrame:
     """The rows once: the same comparison with one verdict, the same answer with one score."""
     judged = "left" in frame
     key = [name for name in (_SAME_GAME if judged else _SAME_ANSWER) if name in frame]
     if not key or (judged and "prompt" not in key):
         return frame
     again = frame.duplicated(key)
-    other = again & ~frame.duplicated([*key, outcome]) if judged else again
+    other = again & ~frame.duplicated([*key, "winner" if "winner" in frame else "score"]) if judged else again
     if format.repeats == "refuse" and other.any() and (choice.broken == "raise" or not judged):
         first = frame[other].iloc[0]
         what = ", ".join(f"{name} {str(first[name])!r}" for name in key)

@@ -160,7 +160,7 @@ class Answer:
 
     # Roles and columns of the format's own.
     row: Record
-    # By scorer and metric: a number, the winner, what it failed with; None is no score.
+    # By scorer and metric: a number (of comparisons the share of the left side), what it failed with; None is no score.
     values: dict[Name, Any]
     # Where its fields are found.
     record: Record = field(default_factory=dict)
@@ -194,17 +194,14 @@ class Part:
     # What the log declares as its own: "metric", "filter", "scorer".
     declared: Mapping[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
-    # The tool's own figure for a score: its name and value.
-    figure: Callable[[ScoreName], tuple[str, float] | None] = lambda name: None
-    # All of its figures for what was read, where the details do not hold them.
-    reported: Callable[[ScoreName], dict[str, float]] | None = None
     left_out: Counter[Reason] = field(default_factory=Counter)
     # Why scores are missing, in words.
     unscored: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     # Whatever else the format needs of the file for each record.
     header: dict[Any, Any] = field(default_factory=dict)
-    # Set by the reader: its place among the runs, and the model's name that tells it from others.
+    # Set by the reader: its answers, its place among the runs, and the model's name that tells it from others.
+    answers: list[Answer] = field(default_factory=list)
     number: int = 0
     label: str = ""
 
@@ -247,6 +244,9 @@ class Format:
     prune: bool = False
     # Whether scores that agree throughout are one.
     alike: bool = False
+    # Of what a run reports: what is about the score that was read; and names of its mean, of which the first counts.
+    reported: Callable[[Any, ScoreName], Any] = lambda reported, score: reported
+    figure: Callable[[Record, ScoreName], Iterable[str]] = lambda reported, score: ()
     # What to do where no file has a score.
     empty: str = ""
     # Sentences for every log, or made of its rows.

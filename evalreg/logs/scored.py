@@ -27,7 +27,6 @@ from evalreg.logs.reading import (
     Reason,
     Record,
     Run,
-    ScoreName,
     Unknown,
 )
 from evalreg.logs.records import (
@@ -72,15 +71,11 @@ def _swe_bench_run(whole: Record, source: Source, choice: Choice) -> Part:
     model, dot, run = source.stem.rpartition(".")
     model = (model if dot else run).replace("__", "/")
     counts = {name: value for name, value in whole.items() if name.endswith("_instances")}
-    part = Part(
-        source,
-        model,
-        id=run if dot else model,
-        details={"schema_version": whole.get("schema_version"), "reported": counts},
-    )
     resolved, total = (numeric(counts.get(f"{name}_instances")) for name in ("resolved", "total"))
-    part.figure = lambda name: ("rate", resolved / total) if resolved is not None and total else None
-    return part
+    if resolved is not None and total:
+        counts["rate"] = resolved / total
+    details = {"schema_version": whole.get("schema_version"), "reported": counts}
+    return Part(source, model, id=run if dot else model, details=details)
 
 
 def _swe_bench(record: Record, part: Part) -> Iterator[Answer]:
@@ -97,6 +92,7 @@ SWE_BENCH = Format(
     rows=tuple(f"{outcome}_ids" for outcome in _OUTCOMES),
     run=_swe_bench_run,
     same=("item",),
+    figure=lambda reported, score: ("rate",),
     empty="all lists are empty.",
     notes=("Models are named by the files: a report does not name its model.",),
 )
@@ -423,11 +419,7 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
         if not part.details["reported"]:
             part.notes.append(f"{source.name} has no final report: the run was cut off or still goes on.")
 
-    def figure(name: ScoreName) -> tuple[str, float] | None:
-        accuracy = numeric(part.details["reported"].get("accuracy"))
-        return None if accuracy is None else ("accuracy", accuracy)
-
-    part.records, part.figure = events(), figure
+    part.records = events()
     yield part
 
 
@@ -458,6 +450,7 @@ OPENAI_EVALS = Format(
     _openai_parts,
     same=("item",),
     fields=("sample",),
+    figure=lambda reported, score: ("accuracy",),
     choose={"metric": ("", "scores")},
     repeats="number",
     alike=True,

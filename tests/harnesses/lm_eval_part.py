@@ -119,7 +119,7 @@ def check(folder: Path, results: dict[str, Any]) -> None:
             # The harness divides the sample standard deviation by the root of n, as the covariance by question does.
             same(found.bse[f"toy_{name}"], figures[f"{metric}_stderr,none"])
             assert figures["sample_len"] == size
-    refused(ArgumentError, "Matthews", lambda: er.read_log(choice, metric="mcc"))
+    refused(ArgumentError, "must name a number for each answer", lambda: er.read_log(choice, metric="mcc"))
 
     # The group's own metric is acc, so that nothing need be said.
     log = er.read_log(choice)
@@ -136,7 +136,7 @@ def check(folder: Path, results: dict[str, Any]) -> None:
     assert abs(fixed.bse["toy"] / group["acc_stderr,none"] - 1) < 0.05
 
     words = next(folder.glob("*/samples_toy_words*.jsonl"))
-    refused(ArgumentError, '"letter" .30 documents', lambda: er.read_log(words))
+    refused(ArgumentError, "'letter' .30.", lambda: er.read_log(words))
     for name in ("strict", "letter"):
         log = er.read_log(words, filter=name)
         assert (len(log.frame), len(log.left_out)) == (30, 0)

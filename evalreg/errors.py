@@ -124,7 +124,7 @@ class FormulaError(ArgumentError):
 
 
 class NotAvailableError(ArgumentError):
-    """Something was asked of an estimate that cannot give it."""
+    """An estimate cannot give what was called for."""
 
 
 class ArgumentTypeError(EvalregError, TypeError):
@@ -219,11 +219,11 @@ class FewClustersWarning(EvalregWarning):
 
 
 class FewCarriersWarning(EvalregWarning):
-    """A mean that few of many clusters carry, or with strata without variance; a difference that few questions show."""
+    """A mean that rests on few of many clusters, or on strata without variance; a difference of few questions."""
 
 
 class DominantClusterWarning(FewClustersWarning):
-    """One cluster holds much of the data."""
+    """One cluster has much of the data."""
 
 
 class IndependenceWarning(EvalregWarning):

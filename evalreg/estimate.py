@@ -605,7 +605,7 @@ class Estimate:
     dropped : dict of str to int
         Rows dropped by reason.
     about : About
-        What is said of the estimate in a summary.
+        Notes on the estimate in a summary.
     fitted : callable, optional
         Gives the statsmodels fit that the estimate was made from.
     r_squared : (float, bool), optional

@@ -71,7 +71,7 @@ class Board(Results):
         Parameters
         ----------
         alpha : float, optional
-            Adds intervals at this level, one by one, on the logit scale.
+            Adds intervals at this level, one by one, on the logit scale; none by default.
 
         Returns
         -------
@@ -79,6 +79,11 @@ class Board(Results):
             Indexed by (left, right), or (stratum, left, right); columns psi, se, n and n_clusters (of the first axis),
             and with `alpha` dof, lower and upper. The errors are those of one pair at a time, NaN where it met under
             one cluster only or where its scores do not vary.
+
+        Raises
+        ------
+        NotAvailableError
+            If these are contrasts of a board, which have no pairs.
         """
         return self._head_to_head(alpha).drop(columns="p_value")
 
@@ -223,7 +228,7 @@ class Board(Results):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level; 0.05 gives 95% intervals.
         of : {"models", "pairs"}, optional
             "models", the default: of the comparisons of one model, each scored as that model's, which share its answer

@@ -80,7 +80,7 @@ def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | N
 class Judging(Shown):
     """Judges of a board set against each other; immutable.
 
-    Made by `Board.judges`. Standard errors are clustered by prompt and hold for these judges.
+    Made by `Board.judges`. Standard errors are clustered by prompt and for these judges.
 
     Parameters
     ----------

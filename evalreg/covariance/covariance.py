@@ -435,7 +435,7 @@ class Covariance:
         ----------
         contrasts : ndarray, shape (n_contrasts, n_params), optional
             The parameters themselves by default.
-        alpha : float or ndarray, shape (n_contrasts,), optional
+        alpha : float or ndarray, shape (n_contrasts,), default 0.05
             Level; 0.05 gives 95% intervals.
 
         Returns
@@ -460,7 +460,7 @@ class Covariance:
             Contrasts of the estimates.
         contrasts : ndarray, shape (n_contrasts, n_params), optional
             The parameters themselves by default.
-        alpha : float or ndarray, shape (n_contrasts,), optional
+        alpha : float or ndarray, shape (n_contrasts,), default 0.05
             Level; 0.05 gives 95% intervals.
 
         Returns

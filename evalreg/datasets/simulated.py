@@ -117,7 +117,7 @@ def passages(
     -------
     pandas.DataFrame
         One row per question. Columns `passage`, `question` (unique over all passages), `score`, `n_words` (length of
-        the passage in words) and `subject` (each passage has one). `.attrs["truth"]` holds `mean`, `icc`, `variance`
+        the passage in words) and `subject` (each passage has one). `.attrs["truth"]` has `mean`, `icc`, `variance`
         (of one score), `design_effect`, `standard_error` (of the mean over questions, for the sizes drawn; the design
         effect is 1 + (m - 1) icc for passages of m questions), `naive_standard_error` (that of as many independent
         questions), `n_words_slope` (0) and `subject_means`.
@@ -236,7 +236,7 @@ def paired(
     -------
     pandas.DataFrame
         One row per model and question. Columns `model`, `passage`, `question` (unique over all passages) and `score`.
-        `.attrs["truth"]` holds `mean` by model; `difference`; `correlation` of the two scores of a question; `icc` of
+        `.attrs["truth"]` has `mean` by model; `difference`; `correlation` of the two scores of a question; `icc` of
         the scores by model; `standard_error` of the mean by model and `difference_standard_error`, both with passages
         taken as drawn; `latent_correlation` and `latent_icc`, as asked for.
 
@@ -337,7 +337,7 @@ def sampled(
     -------
     pandas.DataFrame
         One row per answer. Columns `model`, `question` (unique over all passages), `passage`, `sample` (repeats in
-        every question) and `score`. `.attrs["truth"]` holds `mean` by model; `var_x`; `sigma2`, which is E[sigma^2];
+        every question) and `score`. `.attrs["truth"]` has `mean` by model; `var_x`; `sigma2`, which is E[sigma^2];
         `icc_x`; and `standard_error` of the mean by model, (var_x + sigma2/K)/n under the root when `icc` is 0. With
         two models also `difference` (0), `correlation_x`, `omega2` (the variance over questions of the difference of
         the x) and `difference_standard_error`.
@@ -510,7 +510,7 @@ def judge_log(
     -------
     pandas.DataFrame
         One row per comparison. Columns `prompt`, `judge`, `left`, `right` (models) and `winner` ("left", "right" or
-        "tie"). `.attrs["truth"]` holds `theta` by model; `psi`, the expected score `psi[a][b]` of a against b, a tie
+        "tie"). `.attrs["truth"]` has `theta` by model; `psi`, the expected score `psi[a][b]` of a against b, a tie
         counting one half, over new prompts, new judges and both sides; `win_rate` by model, the mean of its psi over
         all opponents; `win_rate_these_judges`, the same for the judges drawn here; `tie_share`; `tie_threshold`;
         and `left_score`, the expected score of the left side.

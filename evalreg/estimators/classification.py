@@ -76,7 +76,7 @@ def classification(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Accuracy, precision, recall, F1, kappa and metrics of scores, whose error bars hold when rows are dependent.
+    """Accuracy, precision, recall, F1, kappa and metrics of scores, with error bars valid when rows are dependent.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ def classification(
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each prediction.
     truth, predicted : str
         Columns of labels, compared as text; whole numbers read alike in columns of integers and of floats. For the
-        metrics of scores `predicted` holds numbers, and `truth` two classes.
-    metric : {"f1", "precision", "recall", "accuracy", "kappa", "auc", "tpr@fpr=0.01", "brier", "ece"}, optional
+        metrics of scores `predicted` has numbers, and `truth` two classes.
+    metric : {"f1", "precision", "recall", "accuracy", "kappa", "auc", "brier", "ece"} or `"tpr@fpr=0.01"`, optional
         What is estimated; "f1" by default. "kappa" is Cohen's, over all labels. Of scores: "auc", the area under the
-        ROC curve; "tpr@fpr=f", the share of positives above the lowest threshold that flags at most a share f of the
+        ROC curve; `"tpr@fpr=f"`, the share of positives above the lowest threshold that flags at most a share f of the
         negatives, whose own noise is in the error; "brier", the mean square of score less truth; "ece", the root mean
         square gap of truth and score over ten bins, less what noise makes of it (negative where that is more), whose
-        `pvalues` are those of the joint test that all gaps are 0, which decides whether the interval holds 0. Of
+        `pvalues` are those of the joint test that all gaps are 0, which decides whether the interval contains 0. Of
         "brier" and "ece" less is better, where `ranks` puts the largest first.
     positive : label, optional
         The class that counts, against all others; of scores by default the greater of the two.
@@ -124,8 +124,8 @@ def classification(
     Returns
     -------
     Results
-        Named by the labels of `by`, or by the metric; by class, or model and class with a colon between, where there
-        is one parameter a class. Score intervals as in `mean`; on the logit scale of F1, "auc" and "tpr@fpr=f", Wald's
+        Named by the labels of `by`, or by the metric; by class, or model and class with a colon between, where there is
+        one parameter a class. Score intervals as in `mean`; on the logit scale of F1, "auc" and `"tpr@fpr=f"`, Wald's
         of kappa, and of "ece" roots of those of its square.
 
     Raises

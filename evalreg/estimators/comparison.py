@@ -95,7 +95,7 @@ class Comparison(Printed, Hinting):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals; 0.05 gives 95%.
 
         Returns
@@ -105,7 +105,7 @@ class Comparison(Printed, Hinting):
             given), correlation (over the shared questions), n (questions), n_clusters (of the axis with fewest), then
             dof, variance_saved (by pairing, for independent questions), n_unpaired (questions that only one of the two
             answered) and paired.
-            Intervals hold one at a time, except under "single-step", where they hold together.
+            Intervals are one at a time, except under "single-step", where they are joint.
         """
         fraction("alpha", alpha)
         results, facts, adjust = self.results, self.facts, self.adjust
@@ -136,7 +136,7 @@ class Comparison(Printed, Hinting):
         alpha : float, default 0.05
             Level of the intervals.
         details : bool, optional
-            Whether everything is told: correlations, questions and clusters of each, all notes.
+            Whether to add everything: correlations, questions and clusters of each, all notes.
 
         Returns
         -------
@@ -222,6 +222,11 @@ class Comparison(Printed, Hinting):
         -------
         Axes
             One row a pair; where there is one baseline, a row a model.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
         """
         table, adjusted = self.to_frame(alpha), self.adjust
         level = level_text(alpha)
@@ -297,7 +302,7 @@ class Comparison(Printed, Hinting):
     ) -> str:
         r"""A report of the differences in one file: answer, table, figures, design, methods, how to redo it.
 
-        Its intervals are those of `to_frame`: under "single-step" they hold for all differences at once. Needs jinja2,
+        Its intervals are those of `to_frame`: under "single-step" they are joint. Needs jinja2,
         the extra `evalreg[report]`; figures need `evalreg[plot]`.
 
         Parameters
@@ -307,7 +312,7 @@ class Comparison(Printed, Hinting):
         format : {"html", "md", "json"}, optional
             As in `Results.report`.
         alpha : float, default 0.05
-            Level of the intervals, and of what is said to be told apart.
+            Level of the intervals, and of which models count as separated.
         title : str, optional
             The headline; what was compared by default.
 
@@ -321,7 +326,7 @@ class Comparison(Printed, Hinting):
         ArgumentError
             If an option is unknown, the end of `path` says no format, or the file cannot be written.
         NotAvailableError
-            If jinja2 is not installed, or so much has to be said that no comment holds it as Markdown.
+            If jinja2 is not installed, or the Markdown is too long for a comment.
 
         Examples
         --------
@@ -363,6 +368,11 @@ class Comparison(Printed, Hinting):
         -------
         Comparison
             New.
+
+        Raises
+        ------
+        MissingColumnError, MissingLabelsError, NotAvailableError
+            As `Results.with_cov`.
         """
         results = self.results
         if groups is None:
@@ -391,6 +401,15 @@ class Comparison(Printed, Hinting):
             Indexed as `table`. Columns wins, losses, ties, p_value (exact, two-sided, as of `er.sign_test`:
             questions independent), clustered_statistic and clustered_p_value (with the clusters in use). Pairs without
             shared questions are NaN.
+
+        Raises
+        ------
+        NotAvailableError
+            If the comparison was made with ``paired=False``.
+
+        References
+        ----------
+        Dixon and Mood (1946), Journal of the American Statistical Association 41, 557-566.
         """
         clustered, table = self._clustered_sign(), self.facts.outcomes.drop(columns="right")
         return table.assign(p_value=sign_pvalues(table["wins"], table["losses"]), **clustered)
@@ -420,6 +439,12 @@ class Comparison(Printed, Hinting):
         ------
         ScoreRangeError
             If a score is neither 0 nor 1; `sign_test` takes any.
+        NotAvailableError
+            If the comparison was made with ``paired=False``.
+
+        References
+        ----------
+        McNemar (1947), Psychometrika 12, 153-157.
         """
         facts, column = self.facts, self.results.estimate.about.outcome
         others = facts.values[(facts.values != 0) & (facts.values != 1)]
@@ -474,7 +499,7 @@ class Comparison(Printed, Hinting):
             Indexed as `table`. Columns difference, statistic (the CR1 t), p_value, p_adjusted (where `adjust` is given:
             by Holm, Bonferroni or Benjamini and Hochberg over these p-values), p_equal_tailed, lower, upper (the values
             that are not rejected, each difference by itself), draws, enumerated (whether these are all there are), by
-            (the clusters that carry the weights) and n_clusters. A pair that cannot be tested is NaN, with a warning.
+            (the clusters that were given the weights) and n_clusters. A pair without a test is NaN, with a warning.
 
         Raises
         ------
@@ -594,7 +619,7 @@ class Comparison(Printed, Hinting):
         margin : float or (float, float)
             The largest difference that does not matter, positive; or two bounds around zero.
         kind : {"equivalence", "non-inferiority"}, optional
-            Between -margin and margin, or above -margin.
+            Whether the claim is between -margin and margin (the default), or above -margin.
         alpha : float, default 0.05
             Level of each one-sided test.
 
@@ -602,6 +627,15 @@ class Comparison(Printed, Hinting):
         -------
         DataFrame
             As `Results.equivalence`, indexed by (model, baseline).
+
+        Raises
+        ------
+        ArgumentError, ArgumentTypeError
+            If the margin is not positive.
+
+        References
+        ----------
+        Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
         """
         frame = self.results.equivalence(margin, kind=kind, alpha=alpha)
         return frame.rename(columns={"estimate": "difference"}).set_axis(self.facts.index)
@@ -640,7 +674,7 @@ class Comparison(Printed, Hinting):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level; 0.05 gives a 95% interval.
         method : {"hybrid", "conditional", "projection"}, optional
             As in `Results.winner`; "hybrid" by default, "projection" where only that is known.

@@ -48,7 +48,7 @@ def confidence_sequence(
     method: SequenceName | None = None,
     missing: MissingName = "drop",
 ) -> pd.DataFrame:
-    """Intervals of a mean, or of a difference of two models, that hold at every number of clusters together.
+    """Intervals of a mean, or of a difference of two models, valid at every number of clusters together.
 
     A growing log may be looked at after every cluster, and stopped at any look for any reason: the probability that any
     interval shown misses the true value is about alpha. Clusters are taken to be independent draws from one population,
@@ -88,7 +88,7 @@ def confidence_sequence(
     -------
     DataFrame
         Indexed by the number of clusters, from `start`; columns estimate, se (as at a single look fixed beforehand),
-        lower, upper, n (rows). `.attrs` has alpha, t0, rho, dropped and `rule`, what holds at that level. While
+        lower, upper, n (rows). `.attrs` has alpha, t0, rho, dropped and `rule`, what is true at that level. While
         clusters are all alike, the interval is all that is possible: [0, 1], or [-1, 1] for a difference, of scores in
         [0, 1], and infinite otherwise. A `SkewedScoresWarning` says where scores are too skewed, a
         `DominantClusterWarning` where one cluster is too big.

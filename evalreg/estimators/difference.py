@@ -163,7 +163,7 @@ def compare(
         False ignores that the questions are the same, as for models that saw different samples of questions.
     adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
         How p-values allow for the number of pairs; not at all by default. "bh" is "fdr_bh". "single-step" (Hothorn,
-        Bretz and Westfall 2008) also makes the intervals hold together.
+        Bretz and Westfall 2008) also makes the intervals joint.
     icc : float, optional
         Correlation, within a cluster, of differences that were not seen, from 0 to 1. It matters where scores lie in
         [0, 1] and few questions differ; 0.5 by default, which is careful: of subjects about 0.02 is usual, of passages

@@ -42,7 +42,7 @@ class Horizons(Results):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level of the intervals, which are those of `conf_int`.
 
         Returns

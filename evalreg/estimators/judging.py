@@ -104,8 +104,8 @@ def judge_corrected(
     Raises
     ------
     DataError
-        If sensitivity + specificity - 1 may be 0 (its 95% interval holds 0), or no calibration row is truly positive,
-        or none negative. ScoreRangeError, which is one, if a verdict is neither 0 nor 1.
+        If sensitivity + specificity - 1 may be 0 (its 95% interval contains 0), or no calibration row is truly
+        positive, or none negative. ScoreRangeError, which is one, if a verdict is neither 0 nor 1.
     MissingColumnError, ArgumentTypeError, EmptyDataError, TooFewClustersError
         If columns or rows are not there.
 

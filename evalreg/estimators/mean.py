@@ -108,7 +108,7 @@ def mean(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Means of scores with error bars that hold when rows within a cluster are dependent.
+    """Means of scores with error bars valid when rows within a cluster are dependent.
 
     With `by`, all means come at once with their joint covariance, so that differences between models that answered
     the same questions are paired. Where scores lie in [0, 1], such differences (`contrast`, `pairwise`, and tests of

@@ -245,7 +245,7 @@ def quantile(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Quantiles with error bars that hold when rows within a cluster are dependent.
+    """Quantiles with error bars valid when rows within a cluster are dependent.
 
     For continuous values: times, costs, numbers of tokens.
 

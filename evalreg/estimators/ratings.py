@@ -628,7 +628,7 @@ def wins(data: Any, score: str = "score", *, model: str = "model", item: str = "
     DataError
         If there is one model, or no item that two models answered.
     MissingColumnError, NonNumericError
-        If a column is not there, or holds no numbers.
+        If a column is not there, or has no numbers.
 
     References
     ----------

@@ -78,7 +78,7 @@ def ratio(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Ratios of two means with error bars that hold when rows within a cluster are dependent.
+    """Ratios of two means with error bars valid when rows within a cluster are dependent.
 
     The sum of one column over the sum of another: errors per word, cost per solved task, a micro average over
     questions of different lengths. It is not the mean of the rows' own ratios.

@@ -70,7 +70,7 @@ def rectified_mean(
     by : str or list of str, optional
         Columns (the model) whose joint values have a mean and a lambda each.
     groups : str, list of str, array, Series, dict or None
-        Clusters, as in `mean`. A cluster may hold labelled and unlabelled rows.
+        Clusters, as in `mean`. A cluster may have labelled and unlabelled rows.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
         `dropped` count the others. Arrays of groups are those of all rows.
@@ -265,7 +265,7 @@ def rectified_win_rate(
         Columns of the two models.
     judge, human : str
         Columns of the verdicts of the judge, on all rows, and of humans, missing where there is none. A column of
-        numbers is scores of the left model in [0, 1]; any other holds "left", "right", "tie" or a model's name.
+        numbers is scores of the left model in [0, 1]; any other has "left", "right", "tie" or a model's name.
     labels : mapping, optional
         What other verdicts mean in either column, as in `win_rate`.
     key : str or list of str, optional

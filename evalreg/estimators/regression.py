@@ -43,7 +43,7 @@ def fit(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Regression of scores with standard errors that hold when rows within a cluster are dependent.
+    """Regression of scores with standard errors valid when rows within a cluster are dependent.
 
     Rows in different clusters are taken to be independent. Covariates may be in any unit; `results.statsmodels` shows
     the fit as statsmodels does. A coefficient that one cluster alone determines has no standard error.
@@ -51,7 +51,7 @@ def fit(
     Parameters
     ----------
     formula : str
-        A patsy formula; ``"score ~ 1"`` is the mean. It may hold columns (backticks around a name with a space),
+        A patsy formula; ``"score ~ 1"`` is the mean. It may have columns (backticks around a name with a space),
         numbers, arithmetic, comparisons, patsy's functions and numpy's as ``np.log``; nothing else is run. Behind a
         bar, as in ``"score ~ x | question + judge"``, stand factors whose levels are absorbed (``language:question``
         for joint levels): rows are compared within levels, and those alone in a level are dropped and counted.

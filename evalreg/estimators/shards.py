@@ -60,7 +60,7 @@ def summarise(
     missing: MissingName = "drop",
     path: str | PathLike[str] | None = None,
 ) -> SummedLog:
-    """Sums of a log by cluster and model, or pair of models, which add up over shards and hold no row.
+    """Sums of a log by cluster and model, or pair of models, which add up over shards and contain no row.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def merged(
     Raises
     ------
     LogFormatError
-        If a file was cut off, or holds no sums.
+        If a file was cut off, or has no sums.
     ArgumentError, ArgumentTypeError
         If shards have other roles or kinds of labels.
     DataError

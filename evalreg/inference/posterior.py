@@ -36,7 +36,7 @@ TAILS = 1001
 class Posterior:
     """Posteriors of success rates and of the correlation within clusters, one for each mean.
 
-    Made by `posterior`. Each mean has a posterior of its own: nothing is said of differences between models,
+    Made by `posterior`. Each mean has a posterior of its own: there is none of differences between models,
     which share their questions, so that their posteriors are not independent.
 
     Parameters

@@ -95,9 +95,9 @@ def rank_sets(
     alpha : float, optional
         One minus the confidence level, 0.05 by default.
     joint : bool, optional
-        True, the default: all sets hold their true rank together. False: each by itself, from the differences with that
-        model alone.
-    dof : float or array_like, optional
+        True, the default: all sets together contain the true ranks. False: each by itself, from the differences with
+        that model alone.
+    dof : float or array_like, shape (n_pairs,), optional
         For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
     seed : int or Generator, optional
         Of the simulation, 0 by default.
@@ -105,7 +105,7 @@ def rank_sets(
     Returns
     -------
     DataFrame
-        Indexed by model, integer columns `rank lower upper`. `attrs` holds `critical_value`, `monte_carlo_error`,
+        Indexed by model, integer columns `rank lower upper`. `attrs` has `critical_value`, `monte_carlo_error`,
         `seed`, `by` ("pairs" or "bands"), and `undecided`, the pairs without a p-value, with the reason.
 
     Raises

@@ -92,9 +92,9 @@ def simultaneous(
     stepdown: bool = False,
     seed: Seed = 0,
 ) -> pd.DataFrame:
-    """Intervals that hold for all contrasts at once, and p-values adjusted for all of them.
+    """Intervals valid for all contrasts at once, and p-values adjusted for all of them.
 
-    Every contrast is judged at one level, at most alpha, by its own interval and p-value; `attrs["level"]` holds it.
+    Every contrast is judged at one level, at most alpha, by its own interval and p-value; `attrs["level"]` has it.
     The level is that of the largest of jointly normal statistics (of a multivariate t where one number of degrees of
     freedom serves all), by a fixed number of draws. With few clusters (an axis with less than 50 degrees of freedom) or
     more than 200 parameters it is alpha over the number of contrasts, without draws.
@@ -105,12 +105,12 @@ def simultaneous(
         Estimates.
     cov : Covariance, DataFrame or array_like, shape (n_params, n_params)
         Their covariance; a matrix must be positive semi-definite.
-    contrasts : None, "pairs", str, dict, DataFrame or array_like, optional
+    contrasts : None, "pairs", str, dict, DataFrame or array_like, shape (n_contrasts, n_params), optional
         None, the default, is the parameters themselves; "pairs" all differences left - right; otherwise contrasts as
         in `Results.contrast`.
     alpha : float, optional
         One minus the joint confidence level, 0.05 by default.
-    dof : float or array_like, optional
+    dof : float or array_like, shape (n_contrasts,), optional
         For a matrix, one number (the normal by default) or one for each contrast. A Covariance brings its own, and
         this is ignored.
     stepdown : bool, optional
@@ -122,7 +122,7 @@ def simultaneous(
     Returns
     -------
     DataFrame
-        One row a contrast, columns `estimate se lower upper p_adjusted`. `attrs` holds `level` (of each contrast),
+        One row a contrast, columns `estimate se lower upper p_adjusted`. `attrs` has `level` (of each contrast),
         `critical_value` (of t with `dof`, or of the normal where degrees of freedom differ), its `monte_carlo_error`,
         `draws` (0 where contrasts are counted), `seed`, `dof`, and `left_out`, the reason for each contrast without a
         p-value: it is NaN and not in the family.

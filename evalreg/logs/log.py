@@ -80,7 +80,7 @@ def within(name: str) -> Iterator[None]:
 
 
 class Log:
-    """Scores or verdicts with their roles, so that no question asked of them needs the names of columns.
+    """Scores or verdicts with their roles, so that later calls need no names of columns.
 
     Functions that take data take a log in its place: `er.mean(log)` is `log.mean()`. Nested fields go by their full
     name ("metadata.passage"), or by the last word where only one field ends so ("passage").
@@ -209,7 +209,7 @@ class Log:
     def mean(self, *, by: str | list[str] | None = None, groups: Any = None, **options: Any) -> Results:
         """Mean scores: of each model where there are several, of each task and of each prompt.
 
-        Repeated answers to a question are averaged first. Questions of several tasks are told apart by task and item.
+        Repeated answers to a question are averaged first. A question of several tasks is one in each task.
 
         Parameters
         ----------
@@ -229,9 +229,9 @@ class Log:
         Raises
         ------
         NotAvailableError
-            If the log holds comparisons.
+            If the log has comparisons.
         ArgumentError
-            If there are several prompts and `by` does not tell them apart.
+            If there are several prompts and `by` does not name them.
         """
         from evalreg.estimators.mean import mean
 
@@ -354,7 +354,7 @@ class Log:
         Raises
         ------
         NotAvailableError
-            If the log holds no comparisons.
+            If the log has no comparisons.
         """
         from evalreg.estimators.win_rate import win_rate
 
@@ -378,14 +378,14 @@ class Log:
         Raises
         ------
         NotAvailableError
-            If the log holds no comparisons.
+            If the log has no comparisons.
         """
         from evalreg.estimators.ratings import bradley_terry
 
         return ask(self, bradley_terry, {"groups": groups} | options)
 
     def doctor(self) -> Diagnosis:
-        """What the log holds, what may be wrong with it, and what to ask of it next.
+        """What the log contains, what may be wrong with it, and what to type next.
 
         Returns
         -------

@@ -104,7 +104,7 @@ def read_log(
 ) -> Log:
     r"""The scores or verdicts in the files of an eval harness, with the roles of their columns.
 
-    Nothing is chosen unasked: where a log holds several metrics, filters or scorers and declares none as its own, the
+    Nothing is chosen unasked: where a log has several metrics, filters or scorers and declares none as its own, the
     error lists them. What is not a score (a sample in error, say) is left out and counted by reason.
 
     Parameters
@@ -116,7 +116,7 @@ def read_log(
     format : str, optional
         Name of the format; by default it is recognised by content.
     metric, filter, scorer : str, optional
-        Which one to read, where a log holds several; of several tasks, for those that have it.
+        Which one to read, where a log has several; of several tasks, for those that have it.
     task : str or list of str, optional
         Tasks to read; by default all.
     columns : list of str, optional

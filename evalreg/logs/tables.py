@@ -138,7 +138,7 @@ def read_table(
     path : str or path
         The file; "-" is standard input.
     text_columns : list of str, optional
-        Read as text, to the letter, whatever they hold; names that the file does not have are passed over.
+        Read as text, to the letter, whatever they contain; names that the file does not have are passed over.
     columns : list of str, optional
         Those to read, in the order wanted; all by default.
     fields : list of str or None, optional

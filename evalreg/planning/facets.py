@@ -248,8 +248,8 @@ class FacetComponents(Shown):
         Raises
         ------
         ArgumentError
-            If a facet has no number, or the interaction of all facets cannot be told from the error and `repeats` is
-            not 1.
+            If a facet has no number, or the interaction of all facets cannot be separated from the error and `repeats`
+            is not 1.
 
         References
         ----------
@@ -445,8 +445,8 @@ def components(
     they are REML's where none is negative. They are unbiased on every design, so that small ones may be negative. They
     are not cut; a note names them.
 
-    Where each combination occurs once, the interaction of all facets cannot be told from the error: the last row is
-    both, and its name says so.
+    Where each combination occurs once, the interaction of all facets cannot be separated from the error: the last row
+    is both, and its name says so.
 
     On a balanced design intervals are generalised pivots: each sum of squares SS of d degrees of freedom is replaced by
     SS d/chi2, and the components are solved again. On an unbalanced one the sums of squares are neither independent nor
@@ -455,9 +455,9 @@ def components(
     model does not fit.
 
     All this takes effects to be normal. Simulated, items x judges, 50 x 3 to 200 x 10 (200 logs each, so that a figure
-    is uncertain by .03): 95% intervals held the truth in .91 to .99 of logs on balanced designs, in .93 to .99 with 40%
-    or 80% of the combinations missing, and in .90 to 1.00 for 0/1 scores whose items are mostly easy or hard. Effects
-    with heavy tails break them: .74 to .93 of logs for t with 5 degrees of freedom, .30 to .91 with 3.
+    is uncertain by .03): 95% intervals covered the truth in .91 to .99 of logs on balanced designs, in .93 to .99 with
+    40% or 80% of the combinations missing, and in .90 to 1.00 for 0/1 scores whose items are mostly easy or hard.
+    Effects with heavy tails break them: .74 to .93 of logs for t with 5 degrees of freedom, .30 to .91 with 3.
 
     References
     ----------

@@ -75,7 +75,7 @@ def board(
     alpha : float, optional
         Level of the two-sided test, 0.05 by default; divide it by the number of neighbours for all at once.
     power : float, optional
-        Probability of telling the two apart, 0.8 by default. Above alpha.
+        Probability of separating the two, 0.8 by default. Above alpha.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def separate(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> Separation:
-    """Prompts, and judges, at which two named models of a log come apart; and the power of the log as it is.
+    """Prompts, and judges, at which two named models of a log are separated; and the power of the log as it is.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def separate(
         A leaderboard, means by model, a comparison, or results of a single difference; with independent rows, one
         clustering, or two that cross (prompts and judges).
     left, right : str, optional
-        Names of two models. Left out, `results` must hold one difference.
+        Names of two models. Left out, `results` must be one difference.
     judges : iterable of int, optional
         Of two crossed clusterings: the numbers of judges to plan for, at least 2 each. By default as many as there are,
         twice and three times that.
@@ -181,9 +181,9 @@ def separate(
         With this probability the real power is at least `power`. By default it is `power` on average over pilots like
         this one.
     alpha : float, optional
-        Level of the two-sided test, 0.05 by default; divide it by the number of pairs that should come apart at once.
+        Level of the two-sided test, 0.05 by default; divide it by the number of pairs to be separated at once.
     power : float, optional
-        Probability of telling the two apart, 0.8 by default. Above alpha.
+        Probability of separating the two, 0.8 by default. Above alpha.
 
     Returns
     -------

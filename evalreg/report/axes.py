@@ -224,7 +224,7 @@ def estimates_axes(
     xlabel : str, default "estimate"
         What is estimated.
     note : str, optional
-        Sentences below the figure.
+        Sentences below the figure; none by default.
     figsize : float or (float, float), optional
         Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
         fits.
@@ -305,7 +305,7 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = No
     table : DataFrame
         One row a parameter, the index its name; one column a clustering, and "together", drawn as a bar.
     note : str, optional
-        Sentences below the figure.
+        Sentences below the figure; none by default.
     figsize : float or (float, float), optional
         Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
         fits.
@@ -374,7 +374,7 @@ def curve_axes(
     log : {"", "x", "y", "xy"}, optional
         Axes with a logarithmic scale; none by default.
     note : str, optional
-        Sentences below the figure.
+        Sentences below the figure; none by default.
     figsize : float or (float, float), optional
         Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
         fits.
@@ -465,9 +465,9 @@ def predictions_axes(
     xlabel, ylabel : str, optional
         What is on the axes.
     legend : str, optional
-        What the groups are.
+        What the groups are; no title by default.
     note : str, optional
-        Sentences below the figure.
+        Sentences below the figure; none by default.
     figsize : float or (float, float), optional
         Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
         fits.
@@ -603,7 +603,7 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = N
     table : DataFrame
         What `Results.dependence` returns; rows without a correlation are left out.
     note : str, optional
-        Sentences below the figure.
+        Sentences below the figure; none by default.
     figsize : float or (float, float), optional
         Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
         fits.
@@ -680,7 +680,7 @@ def pairs_axes(
     alpha : float, optional
         Level of those p-values below which a cell is marked, 0.05 by default.
     note : str, optional
-        Sentences below the figure.
+        Sentences below the figure; none by default.
     figsize : float or (float, float), optional
         Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
         fits.

@@ -429,7 +429,7 @@ def bootstrap(
 ) -> Bootstrap:
     """Cluster bootstrap of any function of the data.
 
-    Clusters are taken to be independent draws, those of crossed clusterings on each axis for itself. A sample holds all
+    Clusters are taken to be independent draws, those of crossed clusterings on each axis for itself. A sample has all
     rows of each cluster drawn, and a cluster drawn twice stands in it as two: its column of ids is numbered again.
 
     Parameters

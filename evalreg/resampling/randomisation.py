@@ -344,10 +344,10 @@ def randomisation_test(
     Notes
     -----
     p is the share of assignments whose statistic is at least as far from zero as that of the data where all are
-    enumerated, and (1 + count)/(draws + 1) where they are drawn. The interval holds the effects, the same for all rows,
-    that are not rejected. Under strata the difference is that within strata, by least squares. Its error is Neyman's,
-    by clusters within each arm of a stratum; pairs, and other strata with one cluster in an arm, are compared with each
-    other.
+    enumerated, and (1 + count)/(draws + 1) where they are drawn. The interval contains the effects, the same for all
+    rows, that are not rejected. Under strata the difference is that within strata, by least squares. Its error is
+    Neyman's, by clusters within each arm of a stratum; pairs, and other strata with one cluster in an arm, are compared
+    with each other.
 
     For no effect on average p is not exact. Where the treatment tripled the scatter of scores, simulations with
     clusters of unequal sizes rejected 7% at 5% with 10 of 20 clusters treated, 9% with 5 of 10 and 13% with 3 of 10

@@ -88,7 +88,7 @@ class WildTest(Shown):
     estimate : float
         The combination of parameters; NaN for several hypotheses.
     by : str
-        The clustering that carries the weights; of crossed ones that with the largest p-value.
+        The clustering that was given the weights; of crossed ones that with the largest p-value.
     n_clusters : int
         Its number of clusters.
     p_by_axis : tuple of (str, float)
@@ -164,7 +164,7 @@ class WildTested:
 
         Parameters
         ----------
-        null : str, dict or array_like, optional
+        null : str, dict or array_like, shape (q, n_params), optional
             Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them. By default that the intercept
             is 0, or the only parameter.
         draws : int, default 9999
@@ -192,9 +192,9 @@ class WildTested:
 
         Notes
         -----
-        Clusters are taken to be independent; with crossed clusterings each axis in turn carries the weights, the
+        Clusters are taken to be independent; with crossed clusterings each axis in turn is given the weights, the
         largest of the p-values counts, and the variance is the largest of the crossed ones and those of fewer axes, in
-        the data and in every draw. The interval holds every value that one of the axes does not reject.
+        the data and in every draw. The interval contains every value that one of the axes does not reject.
 
         References
         ----------

@@ -47,7 +47,7 @@ def from_influence(
         Estimates; a Series or dict names them.
     influence : DataFrame, array_like or scipy sparse array, shape (n_rows, n_params)
         Influence of each row. Columns sum to zero. Columns of a frame are matched by name to those of `params`. That
-        of `results.influence()` goes by the position of its rows in `data`.
+        of `results.influence()` is matched by the position of its rows in `data`.
     names : sequence of str, optional
         Names of the parameters, where neither argument has them; "theta0", "theta1" and so on by default.
     data : DataFrame, optional

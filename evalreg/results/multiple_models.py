@@ -70,19 +70,29 @@ class MultipleModels(Algebra):
         DataFrame
             Indexed by (left, right), columns difference, se, lower, upper and p_value; p_adjusted where `adjust` is
             given. Otherwise `attrs["note"]` says how many pairs there are.
+
+        Raises
+        ------
+        ArgumentError
+            If `adjust` is none of these, or `alpha` is not between 0 and 1.
+
+        References
+        ----------
+        Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and Hochberg (1995), JRSS B 57, 289-300;
+        Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), 346-363, for the last two.
         """
         return whole(pairwise_table(*self._compared, adjust, alpha, seed=seed))
 
     def simultaneous(
         self, alpha: float = 0.05, contrasts: Any = None, stepdown: bool = False, seed: Seed = 0
     ) -> pd.DataFrame:
-        """Intervals that hold for all contrasts at once, and single-step adjusted p-values.
+        """Intervals valid for all contrasts at once, and single-step adjusted p-values.
 
         Parameters
         ----------
         alpha : float, default 0.05
             Family-wise level.
-        contrasts : None, "pairs", str, dict or array_like, optional
+        contrasts : None, "pairs", str, dict or array_like, shape (n_contrasts, n_params), optional
             The parameters themselves by default; means of scores in [0, 1] and win rates then have intervals by the
             rule of single ones.
         stepdown : bool, optional
@@ -93,7 +103,16 @@ class MultipleModels(Algebra):
         Returns
         -------
         DataFrame
-            Columns estimate, se, lower, upper and p_adjusted; `attrs` holds critical_value and monte_carlo_error.
+            Columns estimate, se, lower, upper and p_adjusted; `attrs` has critical_value and monte_carlo_error.
+
+        Raises
+        ------
+        ArgumentError, FormulaError
+            If `contrasts` name no parameter, do not fit them in shape, or cannot be read.
+
+        References
+        ----------
+        Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), 346-363, sections 3 and 4.
         """
         params, cov = self._compared
         bands = simultaneous(params, cov, contrasts=contrasts, alpha=alpha, stepdown=stepdown, seed=seed)
@@ -113,7 +132,7 @@ class MultipleModels(Algebra):
         alpha : float, default 0.05
             Level at which all sets (or each, if not `joint`) cover the true ranks.
         joint : bool, default True
-            Whether the level holds for all models at once.
+            Whether the level is for all models at once.
         seed : int or Generator, default 0
             Of the simulation.
 
@@ -143,7 +162,7 @@ class MultipleModels(Algebra):
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level; 0.05 gives a 95% interval.
         method : {"hybrid", "conditional", "projection"}, optional
             "conditional" is right given which model won, and very long where others are near. "projection" is the

@@ -49,7 +49,7 @@ class Predicted(Algebra):
         ----------
         data : data frame, optional
             Covariates, under the names of the formula; by default the rows that were fitted.
-        alpha : float, optional
+        alpha : float, default 0.05
             Level; 0.05 gives 95% intervals, of the expected score and not of single scores.
 
         Returns

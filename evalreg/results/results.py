@@ -118,8 +118,8 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of each parameter: win rates against a half, odds against 1, everything else against 0.
 
-        NaN without an interval, and of means, areas and shares in [0, 1], of which no interval holds 0: give `t_test` a
-        value for them.
+        NaN without an interval, and of means, areas and shares in [0, 1], of which no interval contains 0: give
+        `t_test` a value for them.
         """
         return self._series(against_null(self.estimate, self.cov)[1])
 
@@ -207,7 +207,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
 
         Parameters
         ----------
-        alpha : float, optional
+        alpha : float, default 0.05
             Level; 0.05 gives 95% intervals.
         method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
             By default score intervals with a design effect: Wilson's for means of scores in [0, 1], ratios there and
@@ -225,7 +225,12 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         Raises
         ------
         ScoreRangeError
-            If a proportion's interval is asked of something that is not a mean of scores in [0, 1].
+            If a proportion's interval is wanted of something that is not a mean of scores in [0, 1].
+
+        References
+        ----------
+        Wilson (1927), JASA 22, 209-212; Tango (1998), Statistics in Medicine 17, 891-908; Miettinen and Nurminen
+        (1985), Statistics in Medicine 4, 213-226; Korn and Graubard (1998), Survey Methodology 24, 193-201.
         """
         return pd.DataFrame(
             intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
@@ -270,6 +275,8 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
 
         Raises
         ------
+        MissingColumnError
+            If `groups` names no column of the data.
         MissingLabelsError
             If a row in use has no cluster id.
         NotAvailableError
@@ -284,12 +291,12 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
 
         Parameters
         ----------
-        contrasts : str, dict or array_like
+        contrasts : str, dict or array_like, shape (n_contrasts, n_params)
             "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter, alone or as statsmodels'
-            pair (array, values under the null). A Series or DataFrame goes by its labels.
+            pair (array, values under the null). A Series or DataFrame is matched by its labels.
         method : {"wald", "logit"}, optional
             By default by the interval: p < alpha where `conf_int(alpha)` leaves the value out, whatever that interval
-            is, and p is 1 where the interval of every level holds it. With "wald" estimate less value over the
+            is, and p is 1 where the interval of every level contains it. With "wald" estimate less value over the
             standard error.
 
         Returns
@@ -408,7 +415,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         alpha : float, default 0.05
             Level of the intervals.
         details : bool, optional
-            Whether everything is told: naive standard errors, design effects, clusters, all notes.
+            Whether to add everything: naive standard errors, design effects, clusters, all notes.
         ranks : bool, optional
             Of several models: the ranks that are not excluded and joint intervals, a line a model.
         seed : int or Generator, default 0
@@ -498,9 +505,9 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         Parameters
         ----------
         alpha : float, default 0.05
-            Level of what is said of several models at once.
+            Level of statements about several models at once.
         markup : {"text", "markdown", "latex", "html", "bibtex"}, optional
-            "latex" cites by key with ``\cite``, and "bibtex" gives the entries, what a ``.bib`` file holds; the others
+            "latex" cites by key with ``\cite``, and "bibtex" gives the entries, for a ``.bib`` file; the others
             end in a list of sources.
 
         Returns
@@ -530,7 +537,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
     def to_json(
         self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05, seed: Seed = 0
     ) -> str:
-        """Everything that can be said of the results without their rows, as strict JSON; `read_results` reads it.
+        """All of the results that needs no rows, as strict JSON; `read_results` reads it.
 
         Parameters
         ----------
@@ -601,7 +608,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         ArgumentError
             If an option is unknown, the end of `path` says no format, or the file cannot be written.
         NotAvailableError
-            If jinja2 is not installed, or so much has to be said that no comment holds it as Markdown.
+            If jinja2 is not installed, or the Markdown is too long for a comment.
 
         Examples
         --------

@@ -86,7 +86,7 @@ class StoredResults(Printed):
     Parameters
     ----------
     document : dict
-        What the file holds.
+        What the file contains.
 
     Examples
     --------
@@ -343,7 +343,7 @@ class StoredComparisons(Printed):
     parts : dict of str to StoredResults
         By eval.
     document : dict
-        What the file holds.
+        What the file contains.
 
     Examples
     --------

@@ -526,7 +526,7 @@ def by_eval(
     function : callable
         What is done with each eval: `er.mean` (with `by`), `er.compare`, `er.pass_at_k` and the like.
     data : frame, Log or dict
-        Rows of all evals, in memory; anything that narwhals reads. A dict holds the rows of each eval by its name.
+        Rows of all evals, in memory; anything that narwhals reads. A dict has the rows of each eval by its name.
     options : dict
         Arguments of `function`, such as `{"by": "model", "item": "question"}`.
     column : str, optional

@@ -43,6 +43,8 @@ myst_heading_anchors = 3
 # Types stand in the docstrings, where they can be said in words.
 autodoc_typehints = "none"
 autosummary_generate = True
+# Beside the page of a class its members stand without its name, which leaves no room for theirs.
+toc_object_entries_show_parents = "hide"
 # The class template lists the members; numpydoc would list them a second time.
 numpydoc_show_class_members = False
 
@@ -100,7 +102,8 @@ def draw_page(page):
 
 
 def with_commands(name, text):
-    """A page with the options of the commands where it asks for them."""
+    """A page with the options of the commands where it asks for them, and no blank line at the end of a block."""
+    text = re.sub(r"\n\n```$", "\n```", text, flags=re.M)
     return commands.page(text) if name == "command_line" else text
 
 

@@ -10,9 +10,9 @@ HEAD = """\
 # evalreg
 
 > Error bars for language-model evals whose rows are not independent: means, paired differences, regressions and
-> leaderboards, with clustered covariances, in Python and on the command line. It speaks the language of statsmodels.
+> leaderboards, with clustered covariances, in Python and on the command line. Names are those of statsmodels.
 
-Each page is listed with its first words. Pages of the guide hold examples that are run as tests.
+Each page is listed with its first words. Examples of the guide are run as tests.
 """
 
 
@@ -31,7 +31,7 @@ def write(
             text = rewrite(name, (source / f"{name}.md").read_text(encoding="utf-8"))
             page = target / f"{name}.md"
             page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(text, encoding="utf-8")
+            page.write_text(re.sub(r"!\[([^]]*)\]\([^)]*\)", r"*Figure: \1.*", text), encoding="utf-8")
             said = opening(text)
             lines.append(f"- [{titles[name]}]({name}.md)" + (f": {said}" if said else ""))
         lines.append("")

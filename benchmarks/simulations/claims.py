@@ -557,8 +557,8 @@ CLAIMS = (
     ),
     Claim(
         "docs/decisions/joint-statements.md",
-        "in two or three clusters some rank is settled in at most {} of 400 logs",
-        lambda t: (two(1 - t[t["of"].str.startswith("ranks of", na=False)]["coverage"].min()),),
+        "in two or three clusters some rank is settled in {} of 400 logs",
+        lambda t: (round(400 * (1 - t[t["of"].str.startswith("ranks of", na=False)]["coverage"].min())),),
     ),
     Claim(
         "docs/decisions/joint-statements.md",

@@ -575,7 +575,7 @@ class Comparison(Printed, Hinting):
 
         References
         ----------
-        Pustejovsky and Tipton (2018), Journal of Business and Economic Statistics 36(4), 672-683.
+        Pustejovsky and Tipton (2018), Journal of Business and Economic Statistics 36(4), 672-683, section 3.2.
 
         Examples
         --------

@@ -263,7 +263,7 @@ class Predicted(Algebra):
 
         References
         ----------
-        Pustejovsky and Tipton (2018), JBES 36(4). Under CR1 the numbers of statsmodels' `wald_test_terms`.
+        Pustejovsky and Tipton (2018), JBES 36(4), section 3.2. Under CR1 the numbers of statsmodels' `wald_test_terms`.
 
         Examples
         --------

@@ -344,13 +344,18 @@ def test_a_leaderboard_of_sums_is_that_of_the_log(run, monkeypatch):
     assert "standard input and sums.parquet hold the same sums" in run("leaderboard - sums.parquet")[2]
 
 
-def test_scores_asked_of_verdicts_lead_to_their_board_and_one_model_to_its_mean(run):
-    rows = "--groups prompt --where \"judge != 'judge-1'\""
-    for words in ("mean", "compare --alpha 0.1", "noise", "plan --delta 0.1"):
-        typed = run(f"{words} logs/judge_log.csv {rows}")[2].partition("board: evalreg ")[2]
-        assert (
-            run(typed)[1]
-            == run(f"leaderboard logs/judge_log.csv {rows} {words.partition(' ')[2] * ('alpha' in words)}")[1]
-        )
-    typed = run("leaderboard logs/passages.csv --groups passage")[2].partition("mean: evalreg ")[2]
-    assert run(typed)[1] == run("mean logs/passages.csv --groups passage")[1]
+def test_what_another_command_answers_is_typed_whole(run):
+    rows = "logs/judge_log.csv --groups prompt --where \"judge != 'judge-1'\""
+    for words in ("mean", "compare --alpha 0.1 --model judge", "noise --item prompt", "plan --delta 0.1"):
+        typed = run(f"{words} {rows}")[2].partition("board: evalreg ")[2]
+        assert run(typed)[1] == run(f"leaderboard {rows} {'--alpha 0.1' * ('alpha' in words)}")[1]
+    log = pd.read_csv("logs/passages.csv").rename(columns={"score": "is right", "question": "id"})
+    log.to_csv("named.csv", index=False)
+    for roles in ("logs/passages.csv", "named.csv --score 'is right' --item id"):
+        typed = run(f"leaderboard {roles} --groups passage")[2].partition("mean: evalreg ")[2]
+        assert run(typed)[1] == run(f"mean {roles} --groups passage")[1]
+    log = pd.read_csv("logs/pilot.csv").rename(columns={"model": "the, model"})
+    pd.concat([log, log.assign(**{"the, model": "a third"})]).to_csv("three.csv", index=False)
+    for sample in ("--sample sample", ""):
+        line = f"plan three.csv --item question --model 'the, model' --delta 0.1 {sample}"
+        assert run(f"{line} {run(line)[2].rpartition('as in ')[2]}")[0] == 0

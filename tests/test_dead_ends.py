@@ -329,11 +329,12 @@ def test_a_table_of_verdicts_leads_to_its_prompts_and_what_its_words_mean(tmp_pa
     pairs = [
         (q, "ab"[(q + j) % 2], "ab"[(q + j + 1) % 2], j, "XYZ"[(q + j * j) % 3]) for q in range(9) for j in range(3)
     ]
-    pd.DataFrame(pairs, columns=["question_id", "model_a", "model_b", "judge", "winner"]).to_csv(tmp_path / "v.csv")
+    verdicts = pd.DataFrame(pairs, columns=["question_id", "model_a", "model_b", "judge", "winner"])
+    verdicts.assign(item_id=range(len(pairs))).to_csv(tmp_path / "v.csv")
     words = [str(tmp_path / "v.csv"), "--roles", "left=model_a,right=model_b"]
     assert main(["doctor", *words]) == 0
     page = capsys.readouterr().out
-    assert re.search(r'"question_id" seems to be it(?![\s\S]*repeat)', page)
+    assert re.search(r'Format: table[\s\S]*"question_id" seems to be it(?![\s\S]*repeat)', page)
     command = shlex.split(next(line for line in page.splitlines() if "prompt=question_id" in line))[1:]
     assert command[:4] == ["doctor", *words[:2], "left=model_a,right=model_b,prompt=question_id"]
     command[0] = "leaderboard"

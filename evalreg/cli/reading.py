@@ -18,6 +18,7 @@ import evalreg as er
 from evalreg.checks import MOST_LISTED, counted, option, passed
 from evalreg.cli.options import options_of, typed_value
 from evalreg.data.streams import is_stream
+from evalreg.data.where import as_name
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError, NonNumericError
 from evalreg.logs.files import PARQUET, Source, find_files
 from evalreg.logs.log import Log, chosen_rows, refuse_pooling, role_arguments, together, with_short_names, within
@@ -263,7 +264,7 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
         column = rows.frame[error.column]
         words = column[pd.to_numeric(column, errors="coerce").isna()].dropna().astype(str).unique().tolist()
         if 0 < len(words) <= MOST_LISTED and len(words) < column.nunique() and not re.search(r"\d", " ".join(words)):
-            chosen = passed(subset=f"{error.column} not in {json.dumps(words, ensure_ascii=False)}")
+            chosen = passed(subset=f"{as_name(str(error.column))} not in {json.dumps(words, ensure_ascii=False)}")
             error.add_note(f"(To leave the rows with such words out: {chosen})")
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
         return

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import evalreg as er
-from evalreg.checks import accessing, counted, issue, muted
+from evalreg.checks import accessing, counted, issue, muted, passed
 from evalreg.cli.commands import Command, common_options
 from evalreg.cli.options import Option, mapping, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
 from evalreg.data.clusters import known_column
+from evalreg.data.where import as_name
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, NotAvailableError
 from evalreg.logs.files import Source
-from evalreg.logs.log import unread_runs, within
+from evalreg.logs.log import log_of, unread_runs, within
 from evalreg.logs.reading import ROLES
 from evalreg.logs.tables import holds_results
 
@@ -81,17 +83,16 @@ class Request:
         has_by = any("by" in names for names in self.command.names.values())
         return [*lines, *rows.pooled(self.options, has_by, is_doctor)]
 
-    def reading(self, besides: Sequence[str] = ()) -> list[str]:
-        """The options of every command that were given and change a number, as they are typed, but for some flags."""
+    def reading(self, besides: Sequence[str] = (), more: Iterable[Option] = ()) -> list[str]:
+        """The options of every command, and `more`, that were given and change a number, as they are typed."""
         chosen = self.options.keys() - {"format", "details", "spreadsheet", "summary"}
-        options = (option for option in common_options(self.command) if option.name in chosen)
+        options = (option for option in (*common_options(self.command), *more) if option.name in chosen)
         pairs = ((option.flag, typed_value(self.options[option.name])) for option in options)
         return [word for flag, value in pairs if flag not in besides for word in (flag, value)]
 
-    def instead(self, verb: str) -> str:
-        """Another command on what was read here."""
-        groups = ["--groups", str(self.get("groups"))] * ("groups" in self.options)
-        return shlex.join(["evalreg", verb, *self.files, *self.reading(), *groups])
+    def instead(self, verb: str, function: str) -> str:
+        """Another command on what was read here, with the options that its function has too."""
+        return shlex.join(["evalreg", verb, *self.files, *self.reading(more=options_of(function))])
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or its default."""
@@ -139,7 +140,7 @@ def refuse_pairs(rows: Rows, request: Request) -> None:
     """Refuse verdicts on two models in the place of scores of single ones."""
     if rows.pairs and "score" not in request.options:
         rule = "the rows compare two models, and have no scores of single ones"
-        raise ArgumentError(f"{rule}. Their board: {request.instead('leaderboard')}")
+        raise ArgumentError(f"{rule}. Their board: {request.instead('leaderboard', 'win_rate')}")
 
 
 def estimated(request: Request) -> Reply:
@@ -260,7 +261,7 @@ def doctor(request: Request) -> Reply:
         roles |= sides | likely_prompt(rows.frame) if sides else likely_roles(rows.frame)
         if not {*roles, *rows.frame} & {"score", "winner"}:
             return Reply(columns_that_may_be_scores(rows.frame, roles, command), rows)
-        log = er.Log(rows.frame, **roles)
+        log = log_of(replace(er.Log(rows.frame, **roles)._reading, format="table"))
     return Reply(diagnose(log, command), rows)
 
 
@@ -288,7 +289,7 @@ def leaderboard(request: Request) -> Reply:
     result = board(request, rows)
     if result.estimate.about.n_models < 2:
         unread = "" if rows.log is None else unread_runs(rows.log)
-        alone = unread or f"Its mean: {request.instead('mean')}"
+        alone = unread or f"Its mean: {request.instead('mean', 'mean')}"
         raise ArgumentError(f"a leaderboard is for two or more models; here is one. {alone}")
     ranks = result.leaderboard(request.alpha, request.get("seed", 0))
     return _with_later(Reply(result, rows, {"board": ranks}), request)
@@ -409,6 +410,11 @@ def planned(request: Request) -> Reply:
     roles |= {} if "model" in roles or rows.several("model") else {"model": None}
     frame, model, item = rows.frame, roles.get("model", "model"), roles["item"]
     answered = frame.columns.intersection([*str(item).split(":"), str(model)])
+    names = list(dict.fromkeys(frame[str(model)].dropna())) if model in frame else []
+    if len(names) > 2:
+        two = passed(subset=f"{as_name(str(model))} in {json.dumps(names[:2], ensure_ascii=False)}")
+        rule = f"a plan is for two models; column {model!r} holds {counted(len(names), 'model')}"
+        raise ArgumentError(f"{rule}. Keep the rows of two, as in {two}")
     with explained(rows):
         if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():
             pilot = er.plan.components(frame, **roles)
@@ -421,9 +427,6 @@ def planned(request: Request) -> Reply:
                 difference: Any = er.mean(frame, **{name: roles[name] for name in roles.keys() - {"model", "sample"}})
             else:
                 difference = er.compare(frame, **roles)
-            if len(getattr(difference, "results", difference).params) > 1:
-                rule = "a plan is for two models, and the log has more. Keep the rows of two"
-                raise ArgumentError(f'{rule}, as in --where \'model in ["a", "b"]\'.', parameter="where")
             table = er.plan.from_pilot(difference, **options).rename_axis("clustering").reset_index()
     sentence = _plan_sentence(table, request, " of the mean from a fixed value" * (model is None))
     return Reply(table, rows, sentence=sentence)

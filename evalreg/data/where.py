@@ -284,6 +284,11 @@ def _none_left(row_filter: Filter, n: int, hint: str) -> EmptyDataError:
     )
 
 
+def as_name(column: str) -> str:
+    """A column as a filter names it, in backticks where it must be."""
+    return column if _BARE.fullmatch(column) else "`" + column.replace("`", "``") + "`"
+
+
 def _refuse_kind(row_filter: Filter, condition: Condition, kind: str, some: list[Any]) -> None:
     """Raise where a value is of another kind than its column."""
     rule = f"`{row_filter.argument}` compares like with like: column `{condition.column}` holds {kind}"
@@ -296,11 +301,9 @@ def _refuse_kind(row_filter: Filter, condition: Condition, kind: str, some: list
         if value_kind != kind:
             shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
             what = {"text": "text", "numbers": "a number", "truth values": "a truth value"}[value_kind]
-            plain = _BARE.fullmatch(condition.column) is not None
-            left = condition.column if plain else "`" + condition.column.replace("`", "``") + "`"
             written = f'["{value}", ...]' if "in" in condition.sign else f'"{value}"'
             example = f" It holds, for example, {listed(some)}." if some else ""
-            advice = f" Write {left} {condition.sign} {written}." if kind == "text" else example
+            advice = f" Write {as_name(condition.column)} {condition.sign} {written}." if kind == "text" else example
             raise ArgumentError(f"{rule}, and {shown} is {what}.{advice}", column=condition.column)
 
 

@@ -39,6 +39,7 @@ _USUAL = {
     "right": ("model_b", "model_2", "model_right", "model_second", "right_model", "second_model"),
     "winner": ("verdict", "preference", "preferred"),
 }
+_USUAL["prompt"] = ("prompt_id", "question_id", "question", "item", *_USUAL["item"])
 BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie", "both_bad": "tie"}
 
 
@@ -232,8 +233,7 @@ def likely_sides(frame: pd.DataFrame) -> dict[str, str]:
 
 def likely_prompt(frame: pd.DataFrame) -> dict[str, str]:
     """The column that may hold the prompts, where none is called so: what questions are called."""
-    item = likely_roles(frame, ("item",)).get("item")
-    return {} if item is None or "prompt" in frame else {"prompt": item}
+    return likely_roles(frame, ("prompt",))
 
 
 def are_battles(frame: pd.DataFrame) -> bool:

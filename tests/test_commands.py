@@ -164,6 +164,8 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
     clustered = f"{mean} --groups passage"
     lines = {"--groups none": f"{clustered} --cov HC1", "--cov naive": f"{mean} --cov CR1"}
     lines |= {"--cov CR1": f"{clustered} --ssc G", "--dof min": f"{clustered} --cov jackknife --dof satterthwaite"}
+    lines["--groups 'prompt + judge'"] = "leaderboard logs/judge_log.csv --groups prompt,judge"
+    lines["--levels history,law"] = "randomise logs/passages.csv --treatment subject --groups passage"
     for typed, line in lines.items():
         status, _, error = run(line)
         assert (status, typed in error) == (3, True), error
@@ -173,6 +175,8 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
     where = re.search(r"out: (--where '.*')", run("mean words.csv")[2])[1]
     table = pd.read_csv(io.StringIO(run(f"mean words.csv {where} --format csv")[1])).set_index("name")["estimate"]
     assert table.to_dict() == pytest.approx(log[log.index % 99 > 0].groupby("model")["score"].mean().to_dict())
+    assert "Leave it out" in run("mean logs/models.csv --score-labels x=1")[2]
+    assert "--formula: `formula` must be named" in run("leaderboard logs/judge_log.csv --method controlled")[2]
     words = [("correct", "incorrect"), ("Yes", "No"), ("1", "0"), ("fully, so", "a=b"), ('"good"', "it's bad")]
     commands = ("mean {} --item question", "fit 'score ~ C(model)' {}")
     for command, (right, wrong) in itertools.product(commands, words):

@@ -233,7 +233,10 @@ def _filtered(rows: Rows, text: str | None, scores: Collection[str], labels: Any
     remaining = remaining.copy()
     texts = [name for name in scores if name in remaining and is_text(remaining[name])] if rows.harness is None else []
     if labels and not (isinstance(labels, Mapping) and texts):
-        raise ArgumentError('it takes words of scores, as in "correct=1,incorrect=0"', parameter="score_labels")
+        rule = '`score_labels` says what words of scores count, as in "correct=1,incorrect=0"'
+        none = "no column of scores holds words" if rows.harness is None else f"logs of {rows.harness.format} say it"
+        problem = f"{none}. Leave it out" if isinstance(labels, Mapping) else f"got {labels!r}"
+        raise ArgumentError(f"{rule}; {problem}.", parameter="score_labels")
     for name in texts:
         with suppress(ValueError):
             remaining[name] = pd.to_numeric(remaining[name].map(lambda word: labels.get(word, word)))

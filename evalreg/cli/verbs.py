@@ -130,7 +130,7 @@ def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
     """A public function of the log of a harness, or of other rows with the roles that columns have."""
     with explained(rows):
         for option in options_of(function):
-            if option.required and option.name not in {"data", "formula", *ROLES, *options}:
+            if option.required and option.name not in {"data", *ROLES, *options}:
                 raise ArgumentError(f"`{option.name}` must be named: {option.summary}", parameter=option.name)
         data = rows.wide if rows.harness is None else rows.harness
         return getattr(er, function)(data=data, **defaults(rows, function, options), **options)

@@ -563,6 +563,10 @@ def _parse_axis(text: str, columns: Sequence[str], whole: str, argument: str) ->
     if text in columns:
         return (text,)
     parts = joint_parts(text) or ((text,) if text and not set(text) & set(":`") else ())
+    pieces = re.split(r"[\s,;&*]+(?:and\s+|x\s+)?", text)
+    if len(pieces) > 1 and set(pieces) <= set(columns):
+        crossed = passed(**{argument: " + ".join(pieces)})
+        raise ArgumentError(f'`{argument}` crosses columns by a plus between them; got "{whole}". Write {crossed}')
     if not parts:
         raise ArgumentError(f'`{argument}` must read like "prompt + judge" or "language:question"; got "{whole}".')
     return tuple(known_column(name, columns, argument) for name in parts)

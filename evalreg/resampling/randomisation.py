@@ -461,7 +461,7 @@ def _two_arms(
     if levels is None and len(names) != 2:
         raise ArgumentError(
             f"`treatment` must have two labels; column {treatment!r} has {len(names)}: {listed(sorted(names))}. "
-            "Pass levels=(treated, reference) with two of several."
+            f"Pass two of them, the treated first, as in {passed(levels=sorted(names)[:2])}"
         )
     treated, reference = sorted(names, reverse=True) if levels is None else map(str, levels)
     for level in (treated, reference):

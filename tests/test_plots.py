@@ -61,6 +61,7 @@ def test_a_figure_of_a_board_shows_its_leaderboard(board):
     ax = board.plot()
     leaders = board.leaderboard()
     assert [label.get_text() for label in ax.get_yticklabels()] == list(leaders.index)
+    assert ax.get_xlabel() == "Win rate"
     ranks = [text.get_text() for text in ax.texts if text.get_gid() == "rank"]
     wanted = [
         f"{low}" if low == high else f"{low}-{high}" for low, high in leaders[["rank_lower", "rank_upper"]].values

@@ -33,3 +33,5 @@ def test_the_line_speaks_of_the_covariance_that_is_there():
     quantile = er.quantile(log.assign(score=log.index % 89 * 1.0), by="model", groups="passage", q=0.5)
     line = next(line for line in quantile.summary(details=True).sentences if RULE in line)
     assert "wild_test" not in line
+    coefficients, dependence, _ = er.fit("score ~ model", log, groups="passage").summary(details=True).grids
+    assert [row[0] for row in coefficients.rows] == [row[0] for row in dependence.rows]

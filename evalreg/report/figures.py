@@ -16,7 +16,7 @@ from evalreg.inference.intervals import tested_against
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.axes import DOTTED, INK, dependence_axes, estimates_axes, inflation_axes, pairs_axes
-from evalreg.report.sentences import best_first, interval_rule
+from evalreg.report.sentences import best_first, interval_rule, named
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import level_text
 
@@ -153,6 +153,8 @@ def _axis_label(estimate: Estimate) -> str:
     about = estimate.about
     if about.formula and not about.n_models:
         return f"coefficient ({about.model} of {about.outcome})"
+    if estimate.kind in ("board", "likelihood"):  # whose outcome is a verdict or a success, and not what is drawn
+        return named(estimate)
     # Inside a line, "Mean by model" is in lower case; names of methods stay as they are.
     model = about.model.replace("Mean", "mean").replace("Contrast", "contrast")
     return f"{about.outcome} ({model})"

@@ -289,7 +289,7 @@ def _dependence_grid(
     """What clustering does to the standard error of each estimate, and how alike the rows of a cluster are."""
     order = best_first(estimate)
     table, n_eff = frame.iloc[order], dof_texts(effective_rows(estimate, cov, counts)[order], whole=False)
-    columns = {"": map(str, table.index), **_counted(table)}
+    columns = {"": map(short_name, map(str, table.index)), **_counted(table)}
     columns |= {"naive SE": map(number, table["naive_se"]), "clustered": map(number, table["se"])}
     columns["deff"] = (UNKNOWN if np.isnan(value) else fixed(value, 2) for value in design_effect(cov)[order])
     columns["eff. n"] = (text.replace("nan", UNKNOWN) for text in n_eff)

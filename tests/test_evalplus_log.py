@@ -19,17 +19,11 @@ TASKS = {
 BASE, PLUS = (1 + 0 + 1) / 3, (0.5 + 0 + 1) / 3
 
 
-def results(path, layout):
+def results(path, layout="present"):
     if layout == "present":
         tasks = {
             task: [{"task_id": task, "solution": "...", "base_status": b, "plus_status": p} for b, p in solutions]
             for task, solutions in TASKS.items()
-        }
-    elif layout == "old":
-        spelt = {"pass": "success", "fail": "failed", "timeout": "timed out"}
-        tasks = {
-            task: {"nfiles": 2, **{name: [[spelt[s[k]], []] for s in both] for k, name in enumerate(("base", "plus"))}}
-            for task, both in TASKS.items()
         }
     else:
         tasks = {
@@ -41,9 +35,8 @@ def results(path, layout):
     return path
 
 
-@pytest.mark.parametrize("layout", ["present", "old"])
-def test_base_and_plus_are_pass_at_1(layout, tmp_path):
-    path = results(tmp_path / "model_temp_0.8_eval_results.json", layout)
+def test_base_and_plus_are_pass_at_1(tmp_path):
+    path = results(tmp_path / "model_temp_0.8_eval_results.json")
     log = er.read_log(path, metric="base")
     assert (log.format, log.runs[0].model) == ("evalplus", "model_temp_0.8")
     assert log.mean().params.iloc[0] == pytest.approx(log.runs[0].details["reported"]["base"]["pass@1"])
@@ -58,6 +51,6 @@ def test_bigcodebench_has_one_kind_of_tests(tmp_path):
 
 
 def test_two_models_are_compared(tmp_path):
-    results(tmp_path / "a_eval_results.json", "present")
-    results(tmp_path / "b_eval_results.json", "old")
+    results(tmp_path / "a_eval_results.json")
+    results(tmp_path / "b_eval_results.json")
     assert er.read_log(tmp_path, metric="plus").compare().table["n"].iloc[0] == 3

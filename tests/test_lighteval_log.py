@@ -1,4 +1,4 @@
-"""Details of lighteval in the three layouts that its releases and the Hub have."""
+"""Details of lighteval: structs, as its releases write them, and columns, as those before did."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import evalreg as er
-from evalreg.errors import LogFormatError
+from evalreg.errors import ArgumentError, LogFormatError
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -18,22 +18,19 @@ pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 N = 12
 DATE = "2025-01-02T03-04-05.678901"
 TASK = "lighteval|quiz|0"
-LAYOUTS = ("structs", "metrics", "text", "flat")
+LAYOUTS = ("structs", "metrics")
 
 
 def rows(layout, scores, questions="q"):
-    """Rows of details: structs (present), a struct of metrics, its text, or a column a metric (the oldest)."""
+    """Rows of details: structs (present), or a struct of metrics beside columns."""
     for i, score in enumerate(scores):
         question = f"{questions}{i}"
         if layout == "structs":
             doc = {"query": question, "id": str(i), "choices": ["a", "b"], "specific": {"topic": f"t{i // 3}"}}
             yield {"doc": doc, "metric": score, "model_response": {"text": ["a"], "input_tokens": [1, 2]}}
-        elif layout == "flat":
-            old = {"example": f"Mercury_{i}", "query": question, "full_prompt": question, "predictions": [0.5]}
-            yield old | {"num_asked_few_shots": 0, "truncated": [0], "choices": ["a"], "gold": 1} | score
         else:
             old = {"example": question, "full_prompt": question, "predictions": ["a"], "specifics": {"topic": f"t{i}"}}
-            yield old | {"metrics": score if layout == "metrics" else str(score), "num_asked_few_shots": 0}
+            yield old | {"metrics": score, "num_asked_few_shots": 0}
 
 
 def write(folder, layout="structs", *, model="org/a", scores=None, date=DATE, task=TASK, seeds=1, **options):
@@ -60,8 +57,7 @@ def test_details_read_to_the_figure_of_lighteval(layout, tmp_path):
     assert (run.model, run.task, run.id, run.details["task_version"]) == ("org/a", TASK, DATE, 1)
     assert log.mean().params.iloc[0] == pytest.approx(run.details["reported"]["acc"])
     assert log.frame["score"].tolist() == [float(i % 3 > 0) for i in range(N)]
-    topic = {"structs": "doc.specific.topic", "metrics": "specifics.topic", "text": "specifics.topic"}.get(layout)
-    assert topic is None or topic in log.frame
+    assert {"structs": "doc.specific.topic", "metrics": "specifics.topic"}[layout] in log.frame
     assert not log.notes
 
 
@@ -95,20 +91,13 @@ def test_on_the_hub_the_folders_name_the_model(tmp_path):
     assert (log.runs[0].model, log.runs[0].task) == ("org/model-7b", TASK)
 
 
-def test_values_that_are_no_numbers_are_counted_or_refused(tmp_path):
-    texts = [str({"acc": 1.0 if i else "none"}) for i in range(N)]
-    path = write(tmp_path, "text", scores=[{"acc": 1.0}] * N)
-    table = parquet.read_table(path)
-    at = table.column_names.index("metrics")
-    parquet.write_table(table.set_column(at, "metrics", pa.array(texts)), path)
-    with pytest.raises(LogFormatError, match="'str' \\(1\\)"):
-        er.read_log(path)
-    log = er.read_log(path, broken="skip")
-    assert (len(log.frame), log.left_out.to_dict()) == (N - 1, {"unparsed": 1})
-    parquet.write_table(table.set_column(at, "metrics", pa.array(["{'f1': [1, 2]}"] * N)), path)
-    with pytest.raises(LogFormatError, match=r"'list' \(12\)"):
-        er.read_log(path)
-    code = ["__import__('os').getcwd()"] * N
-    parquet.write_table(table.set_column(at, "metrics", pa.array(code)), path)
-    with pytest.raises(LogFormatError, match=r"row 0 of .* neither a struct nor the text of one"):
+def test_values_that_are_no_numbers_are_refused(tmp_path):
+    path = write(tmp_path, scores=[{"acc": 1.0, "f1": [1, 2], "word": "yes"}] * N)
+    assert any("Not read" in note for note in er.read_log(path).notes)
+    for metric in ("f1", "word"):
+        with pytest.raises(ArgumentError, match="must name a number for each answer"):
+            er.read_log(path, metric=metric)
+    text = pa.table({"example": ["q"], "full_prompt": ["q"], "predictions": [["a"]], "metrics": ["{'acc': 1.0}"]})
+    parquet.write_table(text, path)
+    with pytest.raises(LogFormatError, match=r"row 0 of .* metrics that are no struct"):
         er.read_log(path)

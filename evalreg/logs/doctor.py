@@ -94,8 +94,14 @@ class Diagnosis:
         left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
         facts = ((name.capitalize(), str(value)) for name, value in self.counts.items())
         tables = {"scores": self.choices, "model": self.models, "clusters by": self.clusters}
-        grids = tuple(_grid(table, first) for first, table in tables.items() if len(table))
-        return Summary("evalreg doctor", (*facts, ("Left out", left_out or "none")), grids, self.remarks)
+        grids = []
+        for first, table in tables.items():  # a dash where there is no number
+            headers = (_HEADERS.get(name, name.replace("_", " ")) for name in table.columns)
+            rows = show(table).grids[0].rows if len(table) else ()
+            grids += (
+                [Grid((first, *headers), tuple(tuple(cell or "-" for cell in row) for row in rows))] if rows else []
+            )
+        return Summary("evalreg doctor", (*facts, ("Left out", left_out or "none")), tuple(grids), self.remarks)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON.
@@ -111,40 +117,34 @@ class Diagnosis:
         return {name: table.to_dict("records") for name, table in rows.items()} | plain | {"remarks": [*self.remarks]}
 
 
-def _grid(table: pd.DataFrame, first: str) -> Grid:
-    """A table with its numbers as summaries print them, under shorter names; a dash where there is none."""
-    headers = (_HEADERS.get(name, name.replace("_", " ")) for name in table.columns)
-    rows = show(table).grids[0].rows
-    return Grid((first, *headers), tuple(tuple(cell or "-" for cell in row) for row in rows))
-
-
 def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
     """The diagnosis of a log; `say` words a question with its arguments as a command, by default they are Python."""
-    frame, clusters = log._reading.frame, candidate_clusters(log)
+    frame, clusters, ids, unnamed = log._reading.frame, candidate_clusters(log), question(log), unnamed_roles(log)
     questions = [
         (request, *_tried(partial(getattr(log, request[1]), **request[2])))
         for request in _next_questions(log, clusters)
     ]
-    if questions[0][-1] is not None:  # a regression would pool what a mean refuses
-        questions = [each for each in questions if each[0][1] != "fit"]
-    commands = [_worded(request, say) for request, _, error in questions if error is None]
-    if unnamed := unnamed_roles(log):
+    refusal = questions[0][-1]
+    # A regression would pool what a mean refuses.
+    commands = [
+        _worded(request, say)
+        for request, _, error in questions
+        if error is None and (refusal is None or request[1] != "fit")
+    ]
+    if unnamed:
         roles = ",".join(f"{role}={column}" for role, column in unnamed.items())
         python = f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in unnamed.items())}).doctor()"
         commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
-    n_questions = len(frame[question(log)].dropna().drop_duplicates()) if question(log) else 0
     # What an estimate says of the log is said by it alone.
-    answers = [result for _, result, error in questions if error is None]
-    notes = [text for _, text in answers[0].notes[:MOST_NOTES]] if answers else []
-    if not answers and len(frame) > 1:
-        refusal = questions[0][-1]
+    notes = next(([text for _, text in result.notes[:MOST_NOTES]] for _, result, error in questions if not error), [])
+    if len(frame) > 1 and not commands[len(unnamed) > 0 :]:
         notes = [f"No estimate can be had before this is settled: {refusal}"]
         if isinstance(refusal, UnknownLabelError) and refusal.labels:
             words = ",".join(f"{word}={side or 'none'}" for word, side in refusal.labels.items())
             python = f"log.win_rate(labels={refusal.labels!r}).leaderboard()"
             commands.append(say("leaderboard", ["--labels", words]) if say else python)
     remarks = [*log.notes, *_remarks(log, clusters.index.tolist()), *notes]
-    remarks += [*_read(clusters, n_questions), *_alike(log, clusters)]
+    remarks += [*_read(clusters, len(frame[ids].dropna().drop_duplicates()) if ids else 0), *_alike(log, clusters)]
     return Diagnosis(
         counts=_counts(log),
         left_out={str(reason): int(count) for reason, count in log.left_out.items()},
@@ -233,21 +233,23 @@ def _models(log: AnyLog) -> pd.DataFrame:
         frame = pd.concat([frame.assign(model=frame[side]) for side in ("left", "right")], ignore_index=True)
     elif "model" not in log.roles:
         frame = frame.assign(model="all")
-    by = frame.groupby("model", sort=True, observed=True)
-    table = pd.DataFrame({"rows": by.size()})
+
+    def by(columns: pd.DataFrame) -> Any:
+        return columns.groupby("model", sort=True, observed=True)
+
+    table = pd.DataFrame({"rows": by(frame).size()})
     if ids:
         answered = frame.dropna(subset=ids).drop_duplicates(["model", *ids])
-        n_questions = answered.groupby("model", sort=True, observed=True).size()
-        table["prompts" if "prompt" in ids else "items"] = n_questions
-    outcome = frame["winner" if "winner" in log.roles else "score"]
-    table["missing"] = outcome.isna().groupby(frame["model"], observed=True).sum()
-    if not pairs and is_numeric_dtype(frame["score"]):
-        if "sample" in log.roles:  # of several answers to a question the mean counts as one
-            by = frame.groupby(["model", *ids], observed=True)[["score"]].mean().groupby("model", observed=True)
-        table["mean"] = by["score"].mean().astype(float)
-    elif pairs:
+        table["prompts" if "prompt" in ids else "items"] = by(answered).size()
+    outcome = "winner" if "winner" in log.roles else "score"
+    table["missing"] = by(frame[[outcome]].isna().assign(model=frame["model"]))[outcome].sum()
+    if pairs:
         rates, _ = _tried(lambda: log.win_rate(groups="prompt" if ids else None).params)
-        table = table if rates is None else table.assign(win_rate=rates.reindex(table.index))
+        return table if rates is None else table.assign(win_rate=rates.reindex(table.index))
+    if is_numeric_dtype(frame["score"]):
+        if "sample" in log.roles:  # of several answers to a question the mean counts as one
+            frame = frame.groupby(["model", *ids], observed=True)[["score"]].mean()
+        table["mean"] = by(frame)["score"].mean().astype(float)
     return table
 
 
@@ -267,30 +269,27 @@ def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
         if is_float_dtype(values) and len(present) < len(values) and not (present % 1).any():
             present = present.astype(int)  # whole numbers of which some are missing
         plain = all(isinstance(value, str | int | np.generic) for value in present.head(100))
-        several = plain and not is_float_dtype(present) and 2 <= present.nunique() < n_questions
-        several = several and not any((values.eq(role) | values.isna()).all() for role in roles)
-        pairs = frame[[*ids, column]].dropna().drop_duplicates() if several else frame[:0]
-        if several and not (ids and pairs.duplicated(ids).any()):
+        if not plain or is_float_dtype(present) or not 2 <= present.nunique() < n_questions:
+            continue
+        within = bool(ids) and frame[[*ids, column]].dropna().drop_duplicates().duplicated(ids).any()
+        if not within and not any((values.eq(role) | values.isna()).all() for role in roles):
             yield column
 
 
 def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     """Columns that hold several questions a value, with what they would do to the error bars."""
-    frame, rows = log._reading.frame, {}
-    judged = [role for role in ("prompt", "judge") if log._several(role)] if "left" in log.roles else []
-    unnamed = unnamed_roles(log).get("item")
-    ids = question(log) if unnamed is None else [unnamed]
+    frame, rows, pairs = log._reading.frame, {}, "left" in log.roles
+    judged = [role for role in ("prompt", "judge") if pairs and log._several(role)]
     # The rows of a question that nobody named may be several answers to it, and alike.
-    for column in [*judged, *candidates(frame, ids), *([] if unnamed is None else ids)]:
-        estimate = log.win_rate if "left" in log.roles else log.mean
-        results, _ = _tried(partial(estimate, groups=f"`{column}`"))
+    unnamed = [unnamed_roles(log)["item"]] if "item" in unnamed_roles(log) else []
+    for column in [*judged, *candidates(frame, unnamed or question(log)), *unnamed]:
+        results, _ = _tried(partial(log.win_rate if pairs else log.mean, groups=f"`{column}`"))
         depends = None if results is None else _tried(results.dependence)[0]
         icc = pd.Series([] if depends is None else depends["icc"], dtype=float)
         effects = pd.Series([] if results is None else results.to_frame()["design_effect"], dtype=float)
         icc, effects = icc[np.isfinite(icc)], effects[np.isfinite(effects)]
         sizes = frame[column].value_counts()
-        share = float(sizes.iloc[0] / sizes.sum())
-        rows[column] = (len(sizes), share, icc.median(), effects.median(), effects.max())
+        rows[column] = (len(sizes), sizes.iloc[0] / sizes.sum(), icc.median(), effects.median(), effects.max())
     columns = ["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
@@ -352,7 +351,8 @@ def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
 
 def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
     """Sentences on what may be wrong with a log; none where nothing is."""
-    frame, roles = log._reading.frame, log.roles
+    frame, roles, unnamed = log._reading.frame, log.roles, unnamed_roles(log)
+    seems = {role: f' "{column}" seems to be it: see the first command.' for role, column in unnamed.items()}
     named = (role for role in ("model", "left", "right", "item", "prompt", "task", "judge") if role in roles)
     for column in dict.fromkeys((*named, *clusters)):
         if without := int(frame[column].isna().sum()):
@@ -366,25 +366,25 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
             )
     if "left" in roles:
         ids = ["left", "right", *(log.key or [role for role in ("prompt", "judge", "order") if role in roles])]
-        if prompt := unnamed_roles(log).get("prompt"):
+        again = frame[ids][frame.duplicated(ids)]
+        if "prompt" in seems:
             yield (
-                "No column has the role of the prompt: comparisons on one prompt would be taken as independent. "
-                f'"{prompt}" seems to be it: see the first command.'
+                "No column has the role of the prompt: comparisons on one prompt would be taken as independent."
+                f"{seems['prompt']}"
             )
-        elif count := int(frame.duplicated(ids).sum()):
-            first = " ".join(map(str, frame[ids][frame.duplicated(ids)].iloc[0]))
-            rows = "1 row repeats" if count == 1 else f"{count} rows repeat"
+        elif len(again):
+            rows = "1 row repeats" if len(again) == 1 else f"{len(again)} rows repeat"
+            first = " ".join(map(str, again.iloc[0]))
             yield f"{rows} {listed(ids, joiner=' and ')} of a row above, first {first}."
-        yield from _position(frame)
-        yield from _sparse(frame)
+        yield from (*_position(frame), *_sparse(frame))
         return
-    if "model" in unnamed_roles(log):
-        name = f'"{unnamed_roles(log)["model"]}" seems to be it: see the first command.'
-        yield f"No column has the role of the model: rows of all are taken together. {name}"
+    if "model" in seems:
+        yield f"No column has the role of the model: rows of all are taken together.{seems['model']}"
     if "item" not in roles:
-        unnamed = unnamed_roles(log).get("item")
-        name = "" if unnamed is None else f' "{unnamed}" seems to be it: see the first command.'
-        yield f"No column has the role of the question (item): models cannot be compared on the same questions.{name}"
+        yield (
+            "No column has the role of the question (item): models cannot be compared on the same questions."
+            f"{seems.get('item', '')}"
+        )
         return
     yield from _within(frame, [*question(log), *(["prompt"] if "prompt" in roles else [])])
     if not clusters:
@@ -410,10 +410,10 @@ def _position(frame: pd.DataFrame) -> Iterator[str]:
     """How often the left side wins, and by how many standard errors that is more than half."""
     from evalreg.estimators.mean import mean
 
-    won = frame["winner" if "winner" in frame else "score"]
+    won = frame.get("score")
     if "winner" in frame:
-        won, left, right = (frame[name].astype(object) for name in ("winner", "left", "right"))
-        winner = won.mask(won == left, "left").mask(won == right, "right")
+        winner, left, right = (frame[name].astype(object) for name in ("winner", "left", "right"))
+        winner = winner.mask(winner == left, "left").mask(winner == right, "right")
         won = winner.map({"left": 1.0, "tie": 0.5, "right": 0.0})
         if won.count() < winner.count():  # a verdict of another kind, which an estimate refuses
             return
@@ -458,8 +458,8 @@ def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     wide = [str(column) for column in _widest(log, clusters, surely=False).index]
     by = None if not wide else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else wide[0]
     groups, board = {} if by is None else {"groups": by}, ".leaderboard()"
-    model = unnamed_roles(log).get("model")
-    by_model = {} if model is None else {"by": model}
+    unnamed = unnamed_roles(log)
+    by_model = {"by": unnamed["model"]} if "model" in unnamed else {}
     if "left" in log.roles:
         groups = {}
         yield "leaderboard", "win_rate", {}, board

@@ -16,7 +16,19 @@ from evalreg.checks import counted
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Reason, Record, ScoreName, Unknown
-from evalreg.logs.records import at, digest, document, first_text, label, parsed, printable, readings, typed, unfit
+from evalreg.logs.records import (
+    at,
+    digest,
+    document,
+    first_text,
+    label,
+    parsed,
+    places,
+    printable,
+    readings,
+    typed,
+    unfit,
+)
 
 NEWEST_VERSION = 2
 # Bytes that a `.json` log or one member of a `.eval` may have when expanded.
@@ -30,11 +42,13 @@ ZSTD = 93
 MEMBERS = (b"_journal/", b"header.json", b"samples/", b"summaries.json", b"reductions.json")
 HISTORY = re.compile(rb'"history"\s*:\s*\[\s*\{')
 # Fields of a whole sample that are kept; transcripts are long.
-KEYS = ("id", "epoch", "input", "target", "metadata", "scores", "score", "error", "limit", "total_time", "working_time")
+KEYS = ("id", "epoch", "input", "target", "metadata", "scores", "error", "limit", "total_time", "working_time")
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError)
 # What tells runs of one model on one task apart, and what else is said of a run.
 SETTINGS = ("task_args", "model_args", "model_roles", "model_generate_config")
 DETAILS = ("run_id", "task_id", "created", "task_version", "task_args", "model_args", "model_roles", "packages")
+# Where a log declares what is its own.
+HEADLINE = {"scorer": "scorer", "metric": "score"}
 # What stands in a summary for a field that is too long for it.
 REMOVED = "Key removed from summary (> 1k)"
 # What Inspect's `value_to_float` makes of text, which it looks at in this order.
@@ -85,13 +99,13 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
     # The last record of each id and epoch counts, as it does for Inspect: a sample may be run again.
     last: dict[Any, Any] = {}
     for position, sample in enumerate(samples):
-        known = isinstance(sample, dict) and isinstance(sample.get("id"), str | int)
+        known = isinstance(at(sample, "id"), str | int)
         key = (str(sample["id"]), str(sample.get("epoch"))) if known else position
         last.pop(key, None)
         last[key] = sample
     part = _part(source, header, len(last), n_edited)
     part.left_out["duplicate"] += len(samples) - len(last)
-    part.records = ((f"sample {number}", sample) for number, sample in enumerate(last.values(), start=1))
+    part.records = places([*last.values()], "sample")
     yield part
 
 
@@ -99,8 +113,7 @@ def _from_zip(path: Path, fields: Sequence[str]) -> tuple[Record, list[Any], int
     """Header, samples, and how many scores were edited by hand, if that can be told."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
-            for name in names:
+            for name in archive.namelist():
                 if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name):
                     raise LogFormatError(
                         f"Members of a log stay inside it; {path} has one called {name!r}. Do not use it."
@@ -111,30 +124,45 @@ def _from_zip(path: Path, fields: Sequence[str]) -> tuple[Record, list[Any], int
                     f"A `.eval` log of more than {4 * LIMIT >> 20} MB expands up to {LARGEST_EXPANSION}-fold; {path} "
                     f"says that it expands {expanded // packed}-fold, to {expanded >> 20} MB. Do not use it."
                 )
-            return _members(archive, path, names, fields)
+            return _members(archive, path, fields)
     except DAMAGE as error:
         if isinstance(error, LogFormatError | ArgumentError):
             raise
         raise LogFormatError(f"{path} is damaged, cut off or still being written ({error}). Copy it again.") from error
 
 
-def _members(
-    archive: zipfile.ZipFile, path: Path, names: set[str], fields: Sequence[str]
-) -> tuple[Record, list[Any], int | None]:
+def _members(archive: zipfile.ZipFile, path: Path, fields: Sequence[str]) -> tuple[Record, list[Any], int | None]:
     """The members of a log; one without a header is still being written, or was cut off."""
-    first = "header.json" if "header.json" in names else "_journal/start.json"
-    if first not in names:
+    sizes = {info.filename: info.file_size for info in archive.infolist()}
+
+    def content(name: str, kind: type | None = None) -> Any:
+        value = parsed(_member(archive, path, name), f"{name} of {path}")
+        if kind is not None and not isinstance(value, kind):
+            what = "object" if kind is dict else "array"
+            raise LogFormatError(f"{name} of {path} is not a JSON {what}. Copy the log again.")
+        return value
+
+    first = "header.json" if "header.json" in sizes else "_journal/start.json"
+    if first not in sizes:
         raise LogFormatError(f"{path} is a zip file but no log of Inspect: it has no header.json. Leave it out.")
-    header = _json(archive, path, first, dict)
+    header = content(first, dict)
     if first != "header.json":
         header = {"status": "started", **header}
-    whole = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
-    samples = _summaries(archive, path, names)
+    # Summaries stand in one member at the end of a run, in numbered ones before.
+    numbered = {name: re.fullmatch(r"_journal/summaries/(\d{1,9})\.json", name) for name in sizes}
+    parts = sorted((int(match[1]), name) for name, match in numbered.items() if match)
+    names = ["summaries.json"] if "summaries.json" in sizes else [name for _, name in parts]
+    if (total := sum(sizes[name] for name in names)) > 2 * LIMIT and len(names) > 1:
+        raise LogFormatError(
+            f"Summaries of a `.eval` log may have {2 * LIMIT >> 20} MB together; those of {path} have "
+            f"{total >> 20} MB. Leave the file out."
+        )
+    samples = [record for name in names for record in content(name, list)]
+    whole = sorted(name for name in sizes if name.startswith("samples/") and name.endswith(".json"))
     if whole and not (samples and _complete(samples, fields)):
         by_key: dict[tuple[str, str], tuple[str, Any]] = {}
-        samples = []
-        for name in whole:
-            sample = _without_transcript(parsed(_member(archive, path, name), f"{name} of {path}"), fields)
+        samples = [_without_transcript(content(name), fields) for name in whole]
+        for name, sample in zip(whole, samples, strict=True):
             key = (str(at(sample, "id")), str(at(sample, "epoch")))
             other, before = by_key.setdefault(key, (name, sample))
             if before != sample:
@@ -142,38 +170,21 @@ def _members(
                     f"A sample and epoch has one record in a log; sample {key[0]!r}, epoch {key[1]} of {path} has "
                     f"two that differ, {other} and {name}. Was the archive put together by hand? Remove one."
                 )
-            samples.append(sample)
         return header, samples, sum(map(_n_edited, samples))
-    if sum(archive.getinfo(name).file_size for name in whole) > EDITS_LIMIT:
+    if sum(sizes[name] for name in whole) > EDITS_LIMIT:
         return header, samples, None
     contents = (_member(archive, path, name) for name in whole)
     return header, samples, sum(_n_edited(parsed(data, str(path))) for data in contents if HISTORY.search(data))
 
 
-def _summaries(archive: zipfile.ZipFile, path: Path, names: set[str]) -> list[Any]:
-    """Summaries of samples: in one member at the end of a run, in parts before."""
-    parts = ["summaries.json"] if "summaries.json" in names else []
-    if not parts:
-        numbered = [(re.fullmatch(r"_journal/summaries/(\d{1,9})\.json", name), name) for name in names]
-        parts = [name for _, name in sorted((int(match[1]), name) for match, name in numbered if match)]
-    total = sum(archive.getinfo(name).file_size for name in parts)
-    if len(parts) > 1 and total > 2 * LIMIT:
-        raise LogFormatError(
-            f"Summaries of a `.eval` log may have {2 * LIMIT >> 20} MB together; those of {path} have "
-            f"{total >> 20} MB. Leave the file out."
-        )
-    return [record for name in parts for record in _json(archive, path, name, list)]
-
-
 def _complete(samples: Sequence[Any], fields: Sequence[str]) -> bool:
     """Whether summaries hold what is asked: versions before 2025 left out metadata and errors, long fields are cut."""
-    if not any(isinstance(sample, dict) and "completed" in sample for sample in samples):
-        return False
-    for field in fields:
-        values = [value for sample in samples for _, value in readings(sample, field)]
-        if not values or any(isinstance(v, str) and (v == REMOVED or v.endswith("...")) for v in values):
-            return False
-    return True
+    cut = [
+        not values or any(isinstance(v, str) and (v == REMOVED or v.endswith("...")) for v in values)
+        for field in fields
+        for values in [[value for sample in samples for _, value in readings(sample, field)]]
+    ]
+    return not any(cut) and any(at(sample, "completed") is not None for sample in samples)
 
 
 def _without_transcript(sample: Any, fields: Sequence[str]) -> Any:
@@ -183,21 +194,12 @@ def _without_transcript(sample: Any, fields: Sequence[str]) -> Any:
     # Versions of 2024 had one scorer, without a name.
     if "score" in sample and "scores" not in sample:
         sample = {**sample, "scores": {"score": sample["score"]} if sample["score"] is not None else None}
-    keys = {*KEYS, *(field.split(".", 1)[0] for field in fields)} - {"score"}
-    return {k: value for k, value in sample.items() if k in keys or any(field.startswith(k) for field in fields)}
+    return {k: value for k, value in sample.items() if k in KEYS or any(field.startswith(k) for field in fields)}
 
 
 def _n_edited(sample: Any) -> int:
     scores = at(sample, "scores")
     return sum(bool(at(score, "history")) for score in scores.values()) if isinstance(scores, dict) else 0
-
-
-def _json(archive: zipfile.ZipFile, path: Path, name: str, kind: type) -> Any:
-    document = parsed(_member(archive, path, name), f"{name} of {path}")
-    if not isinstance(document, kind):
-        what = "object" if kind is dict else "array"
-        raise LogFormatError(f"{name} of {path} is not a JSON {what}. Copy the log again.")
-    return document
 
 
 def _member(archive: zipfile.ZipFile, path: Path, name: str) -> bytes:
@@ -265,10 +267,7 @@ def _part(source: Source, header: Record, n_logged: int, n_edited: int | None) -
         id=next((str(spec[key]) for key in ("eval_id", "task_id", "run_id") if spec.get(key)), path.stem),
         settings=dict(_settings(spec)),
         version=str(spec.get("task_version")),
-        declared={
-            "scorer": first_text(header, "eval.headline_metric.scorer"),
-            "metric": first_text(header, "eval.headline_metric.score"),
-        },
+        declared={name: first_text(header, f"eval.headline_metric.{key}") for name, key in HEADLINE.items()},
         details=details,
         left_out=Counter({"cancelled": n_cancelled}),
         notes=list(_notes(source.name, details)),

@@ -57,7 +57,7 @@ def comparisons(
     Beside the fields of the record stands "#file", the name of its file.
     """
 
-    def value_at(record: Record, where: Where, named: bool = False) -> Any:
+    def value_at(record: Record, where: Where, named: bool) -> Any:
         if callable(where):
             return where(record)
         return label(record, where) if named else at(record, where)
@@ -66,14 +66,14 @@ def comparisons(
         record = {**logged, "#file": part.source.place.name}
         for game in games(record) if callable(games) else games:
             raw = game.verdict(record) if callable(game.verdict) else needed(record, game.verdict)
-            row = {side: str(value_at(record, getattr(game, side), named=True)) for side in ("left", "right")}
+            row = {side: str(value_at(record, getattr(game, side), True)) for side in ("left", "right")}
             for name, where in columns.items():
-                if (value := value_at(record, where, named=name in ("prompt", "judge"))) is not None:
+                if (value := value_at(record, where, name in ("prompt", "judge"))) is not None:
                     row[name] = label({name: value}, name) if name in ("prompt", "judge", "turn") else value
             meaning = _meaning(game, raw, record)
             if isinstance(meaning, Mapping):
-                row |= {name: value for name, value in meaning.items() if name != "winner"}
-                meaning = meaning["winner"]
+                row |= meaning
+                meaning = row.pop("winner")
             share = Unknown(raw) if meaning is None else _SHARES.get(meaning, meaning)
             yield Answer(row | dict(game.more), {("", ""): share}, logged)
 
@@ -110,6 +110,10 @@ def _alpaca_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
         yield "Preferences are weighted: the score is the probability that the left answer is better."
 
 
+def _length(path: str) -> Where:
+    return lambda record: len(record[path]) if isinstance(record.get(path), str) else None
+
+
 ALPACA_EVAL = Format(
     "alpaca_eval",
     "AlpacaEval annotations",
@@ -119,8 +123,8 @@ ALPACA_EVAL = Format(
         {
             "prompt": lambda record: short(typed(record, "instruction", str)),
             "judge": "annotator",
-            "length.left": lambda record: len(record["output_2"]) if isinstance(record.get("output_2"), str) else None,
-            "length.right": lambda record: len(record["output_1"]) if isinstance(record.get("output_1"), str) else None,
+            "length.left": _length("output_2"),
+            "length.right": _length("output_1"),
         },
     ),
     fields=("dataset",),
@@ -194,16 +198,16 @@ def _mt_bench(record: Record, part: Part) -> Iterator[Answer]:
         raise BadRecordError("has neither verdicts (g1_winner, winner_ab) nor a score")
     values: dict[Name, Any] = {}
     for turn, ending in turns.items():
-        grade = needed(record, f"score{ending}")
-        number = as_score(grade, f"score{ending}")
+        grade = needed(record, path := f"score{ending}")
+        number = as_score(grade, path)
         if isinstance(grade, bool) or (number is None and grade is not None and grade == grade):
-            raise unfit(grade, f"score{ending}", "a finite number")
+            raise unfit(grade, path, "a finite number")
         # Without a judgement the turn was not graded at all.
         none = Missing("unparsed" if record.get(f"judgment{ending}") else "unscored")
         values["", f"turn {turn}"] = none if number in (None, -1) else number
-    row = {"model": label(record, model), "item": label(record, "question_id"), "judge": label(record, _JUDGE)}
-    template = at(record, "judge.1")
-    yield Answer(row | {"_judge": row["judge"]} | ({"judge.template": template} if template else {}), values, record)
+    judge, template = label(record, _JUDGE), at(record, "judge.1")
+    row = {"model": label(record, model), "item": label(record, "question_id"), "judge": judge, "_judge": judge}
+    yield Answer(row | ({"judge.template": template} if template else {}), values, record)
 
 
 def _mt_bench_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -246,13 +250,13 @@ def _eqbench_game(record: Record) -> Iterator[Game]:
     place = {"test": 1, "forward": 1, "other": 2, "reversed": 2}.get(role)
     if place is None:
         raise BadRecordError(f"has the order {order[:40]!r}, where test and other are needed")
-    step = 1 if place == 1 else -1
-    plus = [record.get("plus_for_test"), record.get("plus_for_other")][::step]
-    more = {f"plus.{side}": value for side, value in zip(("left", "right"), plus, strict=True) if value is not None}
+    step = 3 - 2 * place
+    left, right = ["pair.test_model", "pair.neighbor_model"][::step]
+    plus = zip(("left", "right"), ["plus_for_test", "plus_for_other"][::step], strict=True)
+    more = {f"plus.{side}": record[mark] for side, mark in plus if record.get(mark) is not None}
     failed = "error" in record and "outcome_for_test_model" not in record
     verdict: Where = (lambda record: None) if failed else "outcome_for_test_model"
-    sides = ["pair.test_model", "pair.neighbor_model"][::step]
-    yield Game(verdict, sides[0], sides[1], _OUTCOMES[place], {"order": place, **more})
+    yield Game(verdict, left, right, _OUTCOMES[place], {"order": place, **more})
 
 
 EQBENCH3 = Format(

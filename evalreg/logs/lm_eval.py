@@ -12,8 +12,8 @@ import pandas as pd
 from evalreg.checks import counted, listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record, Unknown
-from evalreg.logs.records import at, beside, json_lines, name_set, numeric, numeric_items
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record
+from evalreg.logs.records import at, beside, json_lines, numeric_items, score_of
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -25,10 +25,11 @@ _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 # What may change the prompts of one question between two models.
 _PROMPTING = ("chat_template_sha", "system_instruction_sha", "fewshot_as_multiturn", "config.fewshot_seed")
 # Keys of a line that are not scores; files from before the key "metrics" have every other key as one.
-_KEYS = name_set(
-    """
-    doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash task idx
-    """
+_KEYS = set(
+    re.findall(
+        r"\w+",
+        "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash task idx",
+    )
 )
 # A document can be longer than what is looked at, so that the marks after it are not seen.
 _CUT = re.compile(rb'\{\s*"doc_id"\s*:\s*[^,]+,\s*"doc"\s*:')
@@ -55,18 +56,20 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
     results = _results(path, time)
     model, is_named = _model(results)
     groups = _groups(results, task)
-    reported = numeric_items({key: v for key, v in _inside(results, "results", task).items() if "," in key})
+    figures = {group: dict(_inside(results, "groups", group)) for group in groups}
     version, n_shot = (_inside(results, name).get(task) for name in ("versions", "n-shot"))
-    keys = (key for group in groups for key in _inside(results, "groups", group))
-    pairs = {tuple(key.rsplit(",", 1)) for key in keys if "," in key and "_stderr," not in key}
+    pairs = {
+        tuple(key.rsplit(",", 1)) for own in figures.values() for key in own if "," in key and "_stderr," not in key
+    }
     metrics = _inside(results, "configs", task).get("metric_list")
+    reported = numeric_items(dict(_inside(results, "results", task)))
     part = Part(
         source,
         model or "unknown",
         task,
         id=f"{task} {time}".strip(),
         version=str(version or ""),
-        declared=dict(zip(("metric", "filter"), next(iter(pairs)), strict=True)) if len(pairs) == 1 else {},
+        declared=dict(zip(("metric", "filter"), pairs.pop(), strict=True)) if len(pairs) == 1 else {},
         details={
             "time": time,
             "version": version,
@@ -75,8 +78,8 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
             "aggregation": {str(at(entry, "metric")): at(entry, "aggregation") for entry in metrics or ()},
             **{key: at(results, key) for key in ("model_name", "model_source", "lm_eval_version")},
             "model_args": at(results, "config.model_args"),
-            "reported": reported,
-            "groups": {group: dict(_inside(results, "groups", group)) for group in groups},
+            "reported": {key: value for key, value in reported.items() if "," in key},
+            "groups": figures,
         },
         header={
             "groups": groups,
@@ -85,7 +88,6 @@ def _parts(source: Source, choice: Choice) -> Iterator[Part]:
             "effective": at(_inside(results, "n-samples", task), "effective"),
         },
     )
-
     part.records = _lines(part, choice)
     part.notes += _name_notes(path, results, is_named)
     yield part
@@ -166,7 +168,7 @@ def _answers(record: Record, part: Part) -> Iterator[Answer]:
     names = record.get("metrics")
     if not isinstance(names, list):
         names = [key for key in record if key not in _KEYS and key[0] != "#"]
-    values: dict[Name, Any] = {("", name): _number(record.get(name)) for name in map(str, names)}
+    values: dict[Name, Any] = {("", name): score_of(record.get(name)) for name in map(str, names)}
     filter, groups = str(record.get("filter", "")), part.header["groups"]
     row: Record = {"item": item, "filter": filter, "_prompt": str(record.get("prompt_hash"))}
     row |= ({"group": groups[0]} if groups else {}) | ({"subgroup": groups[-1]} if len(groups) > 1 else {})
@@ -175,16 +177,6 @@ def _answers(record: Record, part: Part) -> Iterator[Answer]:
         part.header.setdefault("n_answers", {})[filter] = len(answers[0])
     content = str(record["doc_hash"]) if record.get("doc_hash") else ""
     yield Answer(row, values, record, content=content, id=(part.source.name, filter, item, record["#line"]))
-
-
-def _number(value: Any) -> Any:
-    """A value as a score: None where there is none, unknown where it is no number."""
-    if value is None or isinstance(value, bool | int | float):
-        number = numeric(value)
-        return Unknown("infinite") if number is None and value is not None and value == value else number
-    return Unknown(
-        f"a list of {len(value)}" if isinstance(value, list) else "text" if isinstance(value, str) else "an object"
-    )
 
 
 def _frame_notes(frame: pd.DataFrame, parts: Sequence[Part]) -> Iterator[str]:

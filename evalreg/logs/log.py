@@ -37,17 +37,6 @@ def fields_called(name: str, columns: Iterable[object]) -> list[str]:
     return [name] if name in names else [column for column in names if column.endswith(f".{name}")]
 
 
-def the_field(name: str, columns: Iterable[object]) -> str | None:
-    """The one column that a name means; None where there is none, an error where there are two."""
-    names = fields_called(name, columns)
-    if len(names) > 1:
-        raise ArgumentError(
-            f'A name must mean one field; "{name}" may be {listed(names, joiner=" or ")}. Write the one that is meant.',
-            column=name,
-        )
-    return names[0] if names else None
-
-
 def with_short_names(frame: pd.DataFrame, reserved: Sequence[str] = ()) -> pd.DataFrame:
     """The rows with each dotted column under its last word too, where nothing else could be meant by it."""
     wide = frame.copy(deep=False)
@@ -64,8 +53,13 @@ def naming(columns: Iterable[object]) -> Iterator[None]:
     try:
         yield
     except MissingColumnError as error:
-        if error.column is not None:
-            the_field(error.column, columns)
+        names = fields_called(error.column or "", columns)
+        if len(names) > 1:
+            raise ArgumentError(
+                f'A name must mean one field; "{error.column}" may be {listed(names, joiner=" or ")}. Write the one '
+                "that is meant.",
+                column=error.column,
+            ) from None
         raise
 
 
@@ -514,12 +508,12 @@ def refuse_pooling(
     """
     if "left" in keywords:
         return
-    by, subset = keywords.get("by"), keywords.get("subset")
-    filtered = f"({subset}) and " if subset else ""
-    several = {role: frame[role].nunique() > 1 for role in ("model", "prompt") if role in frame}
+    by, filtered = keywords.get("by"), f"({keywords['subset']}) and " if keywords.get("subset") else ""
     # The first value alone, for advice that can be followed as it stands.
     alone = {
-        role: f"{filtered}{role} == {_literal(frame[role].dropna().tolist()[0])}" for role in several if several[role]
+        role: f"{filtered}{role} == {_literal(frame[role].dropna().tolist()[0])}"
+        for role in ("model", "prompt")
+        if role in frame and frame[role].nunique() > 1
     }
     names = [by] if isinstance(by, str) else [str(name) for name in by] if isinstance(by, list | tuple) else []
     advice = {"prompt": passed(by=[*names, "prompt"])} if "by" in parameters else {}
@@ -529,10 +523,10 @@ def refuse_pooling(
         advice = {role: f"{passed(facets=f'{role} x {facets}')} to make them a facet" for role in ("model", "prompt")}
     elif "model" in parameters:
         names = [str(keywords.get("model"))]
-        of_one = {role: {"subset": text} for role, text in alone.items()}
-        advice = {"prompt": f"{passed(model='prompt', **of_one.get('model', {}))} to compare the prompts of one model"}
-        with_one = " with one prompt" * ("prompt" in alone)
-        advice |= {"model": f"{passed(model='model', **of_one.get('prompt', {}))} to compare the models{with_one}"}
+        one_model, one_prompt = ({"subset": alone[role]} if role in alone else {} for role in ("model", "prompt"))
+        advice = {"prompt": f"{passed(model='prompt', **one_model)} to compare the prompts of one model"}
+        with_one = " with one prompt" * bool(one_prompt)
+        advice |= {"model": f"{passed(model='model', **one_prompt)} to compare the models{with_one}"}
     for role, cure in advice.items():
         apart = (name for name in names if name == role or (name in frame and frame[name].equals(frame[role])))
         is_question = role == "prompt" and "item" not in {*frame, *keywords}
@@ -544,13 +538,14 @@ def refuse_pooling(
         other = f"{passed(rows, subset=alone[role])} to keep one {role}"
         raise ArgumentError(f"The log has {len(counts)} {role}s: {listing}. Pass {cure}, or {other}.")
     words = set(re.findall(r"[\w.]+", " ".join([*names, str(keywords.get("formula"))])))
-    metric = frame["task"].map(log.measures) if "task" in frame and "metric" not in frame else frame.get("metric")
+    by_task = "metric" not in frame
+    metric = frame["task"].map(log.measures) if "task" in frame and by_task else frame.get("metric")
     if log.format == "frame" or metric is None or metric.nunique() < 2 or words & {"task", "metric"}:
         return
-    if "metric" not in frame:  # scorers by task: shares may be averaged, and points beside them may not
-        largest = pd.Series(frame.get("score"), dtype=float).groupby(metric).max()
-        if (largest <= 1).all() or (largest > 1).all():
-            return
+    largest = pd.Series(frame.get("score"), dtype=float).groupby(metric).max()
+    # Scorers by task: shares may be averaged, and points beside them may not.
+    if by_task and ((largest <= 1).all() or (largest > 1).all()):
+        return
     tasks = dict(frame.groupby(metric)["task"].unique()) if "task" in frame else {}
     listing = "; ".join(
         f"{name}{f' of {listed(tasks[name])}' if tasks else ''} ({counted(int(count), 'score')})"
@@ -606,25 +601,19 @@ def together(logs: Mapping[str, Any]) -> Log:
     if not logs:
         raise ArgumentError("Logs by name must be at least one; got none.")
     readings: dict[str, Reading] = {}
-    for name, log in logs.items():
-        log = log if isinstance(log, Log) else Log(log)
+    measures: dict[str, str] = {}
+    roles: dict[str, tuple[str, ...]] = {}
+    for name, log in ((str(name), log if isinstance(log, Log) else Log(log)) for name, log in logs.items()):
         if "left" in log.roles or "score" not in log.roles:
             raise ArgumentError(
                 f"Logs by name must hold scores of single models; {name!r} holds comparisons, which name their models."
             )
         frame = log.frame
-        several = log._several("model")
-        frame["model"] = [f"{name}: {model}" for model in frame["model"]] if several else str(name)
-        readings[str(name)] = replace(log._reading, frame=frame)
-    columns = {name: set(reading.frame.columns) for name, reading in readings.items()}
-    if len({tuple(sorted(fields & {"task", "item", "sample"})) for fields in columns.values()}) > 1:
-        each = "; ".join(f"{name!r} has {listed(sorted(fields & set(ROLES)))}" for name, fields in columns.items())
-        raise ArgumentError(f"Logs by name must have the same roles; {each}.")
-    frames = [reading.frame for reading in readings.values()]
-    measures: dict[str, str] = {}
-    for name, reading in readings.items():
-        for task, words in reading.measures.items():
-            if len(reading.frame) and measures.setdefault(task, words) != words:
+        frame["model"] = [f"{name}: {model}" for model in frame["model"]] if log._several("model") else name
+        readings[name] = replace(log._reading, frame=frame)
+        roles[name] = tuple(sorted({*log.roles, "model"}))
+        for task, words in log._reading.measures.items() if len(frame) else ():
+            if measures.setdefault(task, words) != words:
                 chosen = passed("`metric`, `filter` or `scorer`", scorer="NAME")
                 first, then = (by or "no scorer that is named" for by in (measures[task], words))
                 raise ArgumentError(
@@ -632,11 +621,14 @@ def together(logs: Mapping[str, Any]) -> Log:
                     f"{first} and, in {name!r}, by {then}. Choose one that all have by {chosen}; where there is none, "
                     "score the logs alike first."
                 )
+    if len({frozenset({"task", "item", "sample"} & {*each}) for each in roles.values()}) > 1:
+        each = "; ".join(f"{name!r} has {listed(fields)}" for name, fields in roles.items())
+        raise ArgumentError(f"Logs by name must have the same roles; {each}.")
     return log_of(
         Reading(
             next(iter({reading.format for reading in readings.values()})),
-            pd.concat(frames, ignore_index=True),
-            tuple(replace(run, model=str(name)) for name, reading in readings.items() for run in reading.runs),
+            pd.concat([reading.frame for reading in readings.values()], ignore_index=True),
+            tuple(replace(run, model=name) for name, reading in readings.items() for run in reading.runs),
             {r: n for r in REASONS if (n := sum(reading.left_out.get(r, 0) for reading in readings.values()))},
             tuple(dict.fromkeys(note for reading in readings.values() for note in reading.notes)),
             measures=measures,

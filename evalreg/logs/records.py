@@ -20,7 +20,7 @@ import pandas as pd
 from evalreg.checks import listed, passed
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.files import BOM, Source
-from evalreg.logs.reading import BadRecordError, BrokenName, Record
+from evalreg.logs.reading import BadRecordError, BrokenName, Record, Unknown
 
 
 def pyarrow_for(name: str, kind: str) -> Any:
@@ -240,6 +240,11 @@ def at(record: Any, path: str) -> Any:
     return None
 
 
+def objects(value: Any) -> list[Record]:
+    """The objects in a list; none where it is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def needed(record: Any, path: str) -> Any:
     """The value at a path whose last key must be there, if only with null."""
     for way in path.split("|"):
@@ -308,6 +313,15 @@ def as_score(value: Any, path: str) -> float | None:
     if value is not None and not isinstance(value, bool | int | float):
         raise unfit(value, path, "a number")
     return numeric(value)
+
+
+def score_of(value: Any) -> Any:
+    """A value as a score: None where there is none, unknown where it is no number."""
+    if value is None or isinstance(value, bool | int | float):
+        number = numeric(value)
+        return Unknown("infinite") if number is None and value is not None and value == value else number
+    kinds = {list: f"a list of {len(value)}" if isinstance(value, list) else "", str: "text"}
+    return Unknown(kinds.get(type(value), "an object"))
 
 
 def readings(record: Any, name: str, above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
@@ -386,11 +400,6 @@ def as_column(cells: list[Any]) -> pd.Series[Any] | None:
 def printable(value: str) -> str:
     """Text that any table can hold: half characters, which JSON may spell, are written out."""
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
-
-
-def name_set(text: str) -> frozenset[str]:
-    """The names in a text, between blanks."""
-    return frozenset(text.split())
 
 
 def digest(*parts: Any) -> str:

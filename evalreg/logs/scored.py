@@ -40,6 +40,7 @@ from evalreg.logs.records import (
     number_at,
     numeric,
     numeric_items,
+    objects,
     places,
     printable,
     records,
@@ -59,18 +60,17 @@ _OUTCOMES |= {"error": Failed(), "incomplete": Failed(reason="cancelled")}
 
 def _swe_bench_run(whole: Record, source: Source, choice: Choice) -> Part:
     """The run of a report, whose lists and counts must agree; model and run are in the file's name."""
+    counts = {name: value for name, value in whole.items() if name.endswith("_instances")}
     for outcome in _OUTCOMES:
-        if not isinstance(whole.get(f"{outcome}_ids"), list):  # a rate without it has another denominator
+        if not isinstance(names := whole.get(f"{outcome}_ids"), list):  # a rate without it has another denominator
             raise BadRecordError(f"has no list {outcome}_ids. Make the report again")
-        n_listed = len(whole[f"{outcome}_ids"])
-        if whole.get(f"{outcome}_instances", n_listed) != n_listed and choice.broken == "raise":
+        if counts.get(f"{outcome}_instances", len(names)) != len(names) and choice.broken == "raise":
             raise BadRecordError(
-                f"counts {whole[f'{outcome}_instances']} as {outcome} and lists {n_listed}. Make the report again, or "
-                f"pass {passed(broken='skip')} to read the lists"
+                f"counts {counts[f'{outcome}_instances']} as {outcome} and lists {len(names)}. Make the report again, "
+                f"or pass {passed(broken='skip')} to read the lists"
             )
     model, dot, run = source.stem.rpartition(".")
     model = (model if dot else run).replace("__", "/")
-    counts = {name: value for name, value in whole.items() if name.endswith("_instances")}
     resolved, total = (numeric(counts.get(f"{name}_instances")) for name in ("resolved", "total"))
     if resolved is not None and total:
         counts["rate"] = resolved / total
@@ -99,13 +99,8 @@ SWE_BENCH = Format(
 
 # EvalPlus and BigCodeBench: several solutions of a task, each with what its tests said
 
-# What a status is worth; time that ran out is a failure. "success" and "failed" are of old files.
-_STATUS = {"pass": 1.0, "success": 1.0, "fail": 0.0, "failed": 0.0, "timeout": 0.0, "timed out": 0.0}
-
-
-def _status(value: Any) -> Any:
-    value = value[0] if isinstance(value, list) and value else value
-    return None if value is None else _STATUS.get(value, Unknown(value)) if isinstance(value, str) else Unknown(value)
+# What a status is worth; time that ran out is a failure.
+_STATUS = {"pass": 1.0, "fail": 0.0, "timeout": 0.0}
 
 
 def _evalplus_run(whole: Record, source: Source, choice: Choice) -> Part:
@@ -114,30 +109,24 @@ def _evalplus_run(whole: Record, source: Source, choice: Choice) -> Part:
 
 
 def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
-    """Each solution of a task, in the present layout or the old one."""
+    """Each solution of a task."""
     solutions = record.get("#value")
-    if "base" in record:
-        base, plus = typed(record, "base", list, []), typed(record, "plus", list, [])
-        if not plus or len(plus) == len(base):
-            solutions = [{"base_status": b, "plus_status": plus[n] if plus else None} for n, b in enumerate(base)]
     if not isinstance(solutions, list) or not all(isinstance(solution, dict) for solution in solutions):
         raise BadRecordError("holds no list of its solutions")
     for number, solution in enumerate(solutions, start=1):
-        first, further = _status(solution.get("base_status")), _status(solution.get("plus_status"))
+        status = {key: solution[key] for key in ("base_status", "plus_status", "status") if solution.get(key)}
+        values = {key.removesuffix("_status"): _STATUS.get(word, Unknown(word)) for key, word in status.items()}
         # Plus means that the base tests were passed too, as EvalPlus counts.
-        if isinstance(first, float) and isinstance(further, float):
-            further = min(first, further)
-        values = {("", "base"): first, ("", "plus"): further}
-        if "status" in solution:
-            values = {("", "pass"): _status(solution["status"])}
-        values = {name: value for name, value in values.items() if value is not None} or {("", "base"): None}
-        yield Answer({"item": record["#name"], "sample": number}, values)
+        if {"base", "plus"} <= {key for key, value in values.items() if isinstance(value, float)}:
+            values["plus"] = min(values["base"], values["plus"])
+        named = {("", "pass" if key == "status" else key): value for key, value in values.items()}
+        yield Answer({"item": record["#name"], "sample": number}, named or {("", "base"): None})
 
 
 EVALPLUS = Format(
     "evalplus",
     "EvalPlus and BigCodeBench results",
-    Marks(rb"\{", (b'"eval"', b'"date"'), (b'"base_status"', b'"nfiles"', b'"status"')),
+    Marks(rb"\{", (b'"eval"', b'"date"'), (b'"base_status"', b'"status"')),
     _evalplus,
     rows=("eval",),
     run=_evalplus_run,
@@ -166,24 +155,19 @@ def _deepeval_run(whole: Record, source: Source, choice: Choice) -> Part:
 
 def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
     """A test case: the score and success of each metric, and its own success, which a metric in error spoils."""
-    metrics = typed(record, "metricsData", list, [])
+    metrics, values = typed(record, "metricsData", list, []), dict[Name, Any]()
     names = [label(metric, "name") for metric in metrics]
-    seen, values = Counter[str](), dict[Name, Any]()
-    for name, metric in zip(names, metrics, strict=True):
-        seen[name] += 1
-        name = f"{name} ({seen[name]})" if names.count(name) > 1 else name
+    for place, (name, metric) in enumerate(zip(names, metrics, strict=True)):
+        name += f" ({names[: place + 1].count(name)})" if names.count(name) > 1 else ""
         score, success = number_at(metric, "score"), _flag(metric)
         # Without a score there is nothing that could pass; DeepEval writes false.
         success = None if score is None and not metric.get("error") else success
         for called, value in ((name, score), (f"{name}.success", success)):
             values["", called] = Failed(value) if metric.get("error") else value
-    overall = _flag(record)
     spoilt = any(metric.get("error") and not metric.get("flaky") for metric in metrics)
-    values["", "success"] = Failed(overall) if spoilt else overall
-    name = first_text(record, "name")
-    name = "" if re.fullmatch(r"(conversational_)?test_case_\d+", name) else name  # DeepEval's own numbers
-    item = name or first_text(record, "input", "scenario")
-    if not item:
+    values["", "success"] = Failed(_flag(record)) if spoilt else _flag(record)
+    name = re.sub(r"^(conversational_)?test_case_\d+$", "", first_text(record, "name"))  # DeepEval's own numbers
+    if not (item := name or first_text(record, "input", "scenario")):
         raise BadRecordError("has no name, no input and no scenario")
     content = digest(name, *(record.get(field) for field in _CONTENT))
     yield Answer({"item": short(item, LONGEST_NAME)}, values, record, content=content)
@@ -237,11 +221,10 @@ def _pydantic_results(case: Record) -> Iterator[tuple[Name, Any, str]]:
     names = set()
     for kind in ("scores", "assertions", "labels"):
         results = at(case, kind) or {}
-        if not isinstance(results, dict) or not all(isinstance(result, dict) for result in results.values()):
+        if not isinstance(results, dict) or len(objects([*results.values()])) < len(results):
             raise BadRecordError(f"has {kind!r} that are not results by name")
         for key, result in results.items():
-            name = f"{kind}.{key}" if key in names else printable(key)
-            names.add(name)
+            names.add(name := f"{kind}.{key}" if key in names else printable(key))
             value = Unknown(result.get("value")) if kind == "labels" else number_at(result, "value")
             yield ("", name), value, first_text(result, "source.name")
 
@@ -293,17 +276,18 @@ def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
     part = _promptfoo_document(source) if is_document else Part(source, records=[*records(source, choice.broken)])
     states: Counter[Reason | None] = Counter()
     part.header = defaultdict(set)
-    for record in (record for _, record in part.records if isinstance(record, dict)):
+    for record in objects([record for _, record in part.records]):
         prompt, model = _prompt(record), _provider(record)
         states[_promptfoo_state(record)] += choice.filter in (None, prompt[0], f"{prompt[0]} #{prompt[1][:12]}")
         part.header[prompt[0]].add(prompt[1])
         if isinstance(place := record.get("promptIdx", 0), int):
             part.header[model, *prompt].add(place)
     here = {"drop": f"here they are no scores; {passed(failed='zero')} counts them so", "zero": "as here"}
-    n, m = states["errored"], states["unscored"]
-    parts = [f"errors ({n}) as failures ({here.get(choice.failed, 'here as they stand')})"] * bool(n)
-    parts += [f"results without an assertion ({m}) as passed (here they are no scores)"] * bool(m)
-    if parts:
+    rules: dict[str, Reason] = {
+        f"errors ({states['errored']}) as failures ({here.get(choice.failed, 'here as they stand')})": "errored",
+        f"results without an assertion ({states['unscored']}) as passed (here they are no scores)": "unscored",
+    }
+    if parts := [words for words, state in rules.items() if states[state]]:
         part.notes.append(f"promptfoo's own pass rate counts {' and '.join(parts)}.")
     yield part
 
@@ -401,22 +385,21 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
     spec = next((record for _, record in lines if record is not None), {}).get("spec")
     if not isinstance(spec, dict):
         raise LogFormatError(f"A log of evals begins with the specification of its run; {source.name} does not.")
-    paths = ("completion_fns", "model_names.completions", "model_name", "run_config.completion_fns")
-    models = next(filter(None, (at(spec, path) for path in paths)), None)
+    models = at(spec, "completion_fns|model_names.completions|model_name|run_config.completion_fns")
     model = ", ".join(str(name) for name in (models if isinstance(models, list) else [models]) if name)
     details = {key: spec[key] for key in ("created_at", "split", "base_eval") if spec.get(key)} | {"reported": {}}
     details |= {"seed": seed} if (seed := at(spec, "run_config.seed")) is not None else {}
-    task = str(at(spec, "eval_name|base_eval") or "")
-    part = Part(source, model, task, id=str(spec.get("run_id") or source.name), details=details)
+    part = Part(source, model, str(at(spec, "eval_name|base_eval") or ""), id=str(spec.get("run_id") or source.name))
+    part.details = details
 
     def events() -> Iterator[tuple[str, Record | None]]:
         for place, record in lines:
-            if record is not None and isinstance(record.get("spec"), dict):
+            if isinstance(at(record, "spec"), dict):
                 raise LogFormatError(f"A log of evals is one run; {place} of {source.name} begins another. Split it.")
-            part.details["reported"] = numeric_items((record or {}).get("final_report")) or part.details["reported"]
+            details["reported"] = numeric_items(at(record, "final_report")) or details["reported"]
             if record is None or ("final_report" not in record and record.get("sample_id") is not None):
                 yield place, record
-        if not part.details["reported"]:
+        if not details["reported"]:
             part.notes.append(f"{source.name} has no final report: the run was cut off or still goes on.")
 
     part.records = events()
@@ -479,20 +462,22 @@ def _opencompass_run(whole: Record, source: Source, choice: Choice) -> Part:
 
 def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
     """An example: one answer, or one for each of its repeats, whose fields are lists."""
-    if "#value" in record and record["#name"] != "type":
-        raise BadRecordError("is not an object")
     row: Record = {"item": record["#name"]}
-    lists: Record = {}
+    repeats: Record = {}
     if "example_abbr" in record:
         row = {"item": str(record["example_abbr"])}
         row["subdivision"] = row["item"].rpartition("_")[0] or None
-        lists = {name: value for name, value in record.items() if isinstance(value, list)}
-    common = _numbers({name: value for name, value in record.items() if name not in lists})
+        repeats = {name: value for name, value in record.items() if isinstance(value, list)}
+    elif "#value" in record:
+        if record["#name"] != "type":  # which says how the details were made
+            raise BadRecordError("is not an object")
+        return
+    common = _numbers({name: value for name, value in record.items() if name not in repeats})
     target = at(record, "references|answer|answers|refr|ref|reference|gold")
-    target = target[0] if lists and isinstance(target, list) and target else target
+    target = target[0] if repeats and isinstance(target, list) and target else target
     content = digest(json.dumps(target, sort_keys=True)) if target else ""
-    for number in range(max([len(value) for value in lists.values()], default="#value" not in record)):
-        fields = {name: value[number] if number < len(value) else None for name, value in lists.items()}
+    for number in range(max(map(len, repeats.values()), default=1)):
+        fields = {name: value[number] if number < len(value) else None for name, value in repeats.items()}
         yield Answer(dict(row), {**common, **_numbers(fields)}, record, content=content)
 
 

@@ -26,7 +26,7 @@ from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.files import BOM, PARQUET, Source
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import LONGEST, BrokenLineError, flat, json_objects, nested_value, pyarrow_for
+from evalreg.logs.records import LONGEST, BrokenLineError, flat, json_objects, nested_value, places, pyarrow_for
 
 __all__ = ["read_table"]
 
@@ -185,19 +185,25 @@ def table(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     return frame if request.columns is None else frame[request.columns], n_broken
 
 
-def table_records(source: Source, text: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def table_records(
+    source: Source, text: Sequence[str] = (), keep: Sequence[str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each row of a table as a record, None where a cell is empty."""
-    rows, _ = table(source, TableRequest(text))
+    request = TableRequest(text, keep=keep)
+    if source.head.startswith(tuple(MAGIC)):
+        yield from places(_arrow(source, request).to_pylist(), "row")
+        return
+    rows, _ = table(source, request)
     columns = {str(name): rows[name].astype(object).where(rows[name].notna(), None).tolist() for name in rows}
-    for number, row in enumerate(zip(*columns.values(), strict=True), start=1):
-        yield f"row {number}", dict(zip(columns, row, strict=True))
+    yield from places([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], "row")
 
 
 def _file_columns(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     """The rows of a file with the columns that stand in it, and how many lines were broken."""
     head = source.head
     if head.startswith(tuple(MAGIC)):
-        return _nullable(_arrow(source, request)), 0
+        # Without metadata, which would turn an index that pandas saved back into one.
+        return _nullable(_arrow(source, request).to_pandas(ignore_metadata=True)), 0
     if what := foreign(head):
         raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {source.name} is {what}. Convert it first.")
     if holds_results(source):
@@ -472,7 +478,7 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 # Parquet and Arrow
 
 
-def _arrow(source: Source, request: TableRequest) -> pd.DataFrame:
+def _arrow(source: Source, request: TableRequest) -> Any:
     """The rows of a file; of structs the fields named with dots, or all short ones where objects are made flat."""
     kind = next(kind for magic, kind in MAGIC.items() if source.head.startswith(magic))
     pa = pyarrow_for(source.name, kind)
@@ -513,9 +519,7 @@ def _arrow(source: Source, request: TableRequest) -> pd.DataFrame:
                 )
                 if not request.flat or (is_plain and depth <= _DEEPEST and (depth == 0 or not is_long)):
                     columns[name] = values.cast(pa.string()) if name in request.text_columns else values
-            # Without metadata, which would turn an index that pandas saved back into one.
-            frame: pd.DataFrame = pa.table(columns).to_pandas(ignore_metadata=True)
-            return frame
+            return pa.table(columns)
     except (pa.ArrowException, OSError) as error:
         raise LogFormatError(f"{source.name} begins as {kind} but cannot be read as a table: {error}") from error
 

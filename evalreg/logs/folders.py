@@ -113,7 +113,7 @@ def _failures(folder: Path, notes: list[str]) -> set[tuple[str, str, int]]:
 
 def _figures(stats: Any) -> dict[str, float]:
     """HELM's means over instances and trials, by metric, split and perturbation."""
-    means = {}
+    means: dict[str, float] = {}
     for stat in objects(stats):
         mean, perturbed = numeric(stat.get("mean")), at(stat, "name.perturbation")
         on = f"{_variant(perturbed)}, {at(perturbed, 'computed_on')}" if perturbed else ""

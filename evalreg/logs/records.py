@@ -320,8 +320,8 @@ def score_of(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         number = numeric(value)
         return Unknown("infinite") if number is None and value is not None and value == value else number
-    kinds = {list: f"a list of {len(value)}" if isinstance(value, list) else "", str: "text"}
-    return Unknown(kinds.get(type(value), "an object"))
+    many = f"a list of {len(value)}" if isinstance(value, list) else "an object"
+    return Unknown("text" if isinstance(value, str) else many)
 
 
 def readings(record: Any, name: str, above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

@@ -115,7 +115,9 @@ def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
         raise BadRecordError("holds no list of its solutions")
     for number, solution in enumerate(solutions, start=1):
         status = {key: solution[key] for key in ("base_status", "plus_status", "status") if solution.get(key)}
-        values = {key.removesuffix("_status"): _STATUS.get(word, Unknown(word)) for key, word in status.items()}
+        values: dict[str, Any] = {
+            key.removesuffix("_status"): _STATUS.get(word, Unknown(word)) for key, word in status.items()
+        }
         # Plus means that the base tests were passed too, as EvalPlus counts.
         if {"base", "plus"} <= {key for key, value in values.items() if isinstance(value, float)}:
             values["plus"] = min(values["base"], values["plus"])

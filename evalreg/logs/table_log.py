@@ -119,24 +119,24 @@ def rows_of(
     sources: Sequence[Source], text: Sequence[str], named: Sequence[str] | None = None, broken: BrokenName = "raise"
 ) -> tuple[pd.DataFrame, int]:
     """The rows of tables, of their columns those named and those of roles, and how many lines were broken."""
-    request = TableRequest(text, fields=None, broken=broken)
-    request = request if named is None else replace(request, fields=(), keep=(*SCORED, *JUDGED, *named))
+    roles = () if named is None else (*SCORED, *JUDGED, *named)
+    wanted = TableRequest(text, None if named is None else roles, named or (), named is None, broken)
 
-    def read(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
-        frame, n = table(source, request)
+    def read(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
+        frame, n = table(source, wanted)
         if named is not None and (set(named) - set(frame.columns) or not {"score", "winner"} & set(frame.columns)):
             # What is missing is told with the names of all columns.
-            return table(source, replace(request, keep=None, fields=named))
+            return table(source, replace(wanted, names=None))
         return frame, n
 
-    tables = [read(source, request) for source in sources]
+    tables = [read(source, wanted) for source in sources]
     # Columns that are text in one table and something else in another, so that 1 and "1" would be two values.
     texts: dict[str, set[bool]] = {}
     for frame, _ in tables:
         for column in frame.columns[frame.notna().any()]:
             texts.setdefault(column, set()).add(is_text(frame[column]))
     if unlike := [column for column, kinds in texts.items() if len(kinds) > 1]:
-        tables = [read(source, replace(request, text_columns=(*text, *unlike))) for source in sources]
+        tables = [read(source, replace(wanted, text=(*text, *unlike))) for source in sources]
     return _joined(sources, [frame for frame, _ in tables]), sum(n for _, n in tables)
 
 

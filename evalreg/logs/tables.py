@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,34 +61,22 @@ def foreign(head: bytes) -> str:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What to read of a table: columns as text; those that must be there, or that may be; names of nested fields."""
+    """What to read of a table."""
 
-    text_columns: Sequence[str] = ()
-    columns: Sequence[str] | None = None
-    fields: Sequence[str] | None = ()
-    keep: Sequence[str] | None = None
+    # Columns that are read as text, to the letter.
+    text: Sequence[str] = ()
+    # Those to read where a file has them, with dots into nested fields; None for all.
+    names: Sequence[str] | None = None
+    # Fields of objects that are columns too where all are read; or all short ones, in place of the objects.
+    fields: Sequence[str] = ()
+    flat: bool = False
     broken: BrokenName = "raise"
-
-    def __post_init__(self) -> None:
-        for name in ("text_columns", "columns", "fields", "keep"):
-            if (values := getattr(self, name)) is not None:
-                object.__setattr__(self, name, names(name, values))
-
-    @property
-    def wanted(self) -> Sequence[str] | None:
-        """The columns to read where a file has them; None for all."""
-        return self.columns if self.keep is None else self.keep
 
     @property
     def nested(self) -> list[str]:
-        """Names that may stand for fields of nested objects."""
-        every = (*self.text_columns, *(self.columns or ()), *(self.fields or ()))
-        return [name for name in dict.fromkeys(every) if "." in name]
-
-    @property
-    def flat(self) -> bool:
-        """Whether the short fields of objects take their place."""
-        return self.fields is None and self.wanted is None
+        """Names with dots, which may stand for fields of nested objects."""
+        names = (*self.text, *self.fields) if self.names is None else self.names
+        return [name for name in dict.fromkeys(names) if "." in name]
 
     def of(self, header: Sequence[str], name: str) -> list[str]:
         """The columns to read of those that a file has."""
@@ -99,7 +87,7 @@ class TableRequest:
                 column=repeated[0],
             )
         # A row is a row even where no column of it is wanted.
-        selected = [column for column in header if self.wanted is None or column in self.wanted]
+        selected = [column for column in header if self.names is None or column in self.names]
         return selected or list(header[:1])
 
 
@@ -170,40 +158,42 @@ def read_table(
     >>> er.read_table(path, text_columns=["model"])["model"].tolist()
     ['007', '007', 'NA', 'NA']
     """
-    return table(Source.of(path), TableRequest(text_columns, columns, fields, keep))[0]
-
-
-def table(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
-    """The rows of a table, and how many lines of JSON were broken and left out."""
-    folders = partitions(source.name)
-    frame, n_broken = _file_columns(source, request)
-    frame = _with_partitions(frame, folders, source.name, request.wanted)
-    for column in request.columns or ():
+    lists = {"text_columns": text_columns, "columns": columns, "fields": fields, "keep": keep}
+    text, must, inner, may = (None if some is None else names(name, some) for name, some in lists.items())
+    source, further = Source.of(path), (*(must or ()), *(inner or ()))
+    wanted = TableRequest(text or (), must if may is None else may, further, inner is must is may is None)
+    frame, _ = table(source, wanted)
+    for column in must or ():
         if column not in frame.columns:  # the error names all columns of the file
-            every, _ = _file_columns(source, replace(request, columns=None, keep=None, fields=request.nested))
-            known_column(column, list(every.columns), "columns")
-    return frame if request.columns is None else frame[request.columns], n_broken
+            known_column(column, list(table(source, replace(wanted, names=None))[0].columns), "columns")
+    return frame if must is None else frame[must]
+
+
+def table(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
+    """The rows of a table, and how many lines of JSON were broken and left out."""
+    frame, n_broken = _file_columns(source, wanted)
+    return _with_partitions(frame, source.name, wanted.names), n_broken
 
 
 def table_records(
     source: Source, text: Sequence[str] = (), keep: Sequence[str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each row of a table as a record, None where a cell is empty."""
-    request = TableRequest(text, keep=keep)
+    wanted = TableRequest(text, keep)
     if source.head.startswith(tuple(MAGIC)):
-        yield from places(_arrow(source, request).to_pylist(), "row")
+        yield from places(_arrow(source, wanted).to_pylist(), "row")
         return
-    rows, _ = table(source, request)
+    rows, _ = table(source, wanted)
     columns = {str(name): rows[name].astype(object).where(rows[name].notna(), None).tolist() for name in rows}
     yield from places([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], "row")
 
 
-def _file_columns(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
+def _file_columns(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
     """The rows of a file with the columns that stand in it, and how many lines were broken."""
     head = source.head
     if head.startswith(tuple(MAGIC)):
         # Without metadata, which would turn an index that pandas saved back into one.
-        return _nullable(_arrow(source, request).to_pandas(ignore_metadata=True)), 0
+        return _nullable(_arrow(source, wanted).to_pandas(ignore_metadata=True)), 0
     if what := foreign(head):
         raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {source.name} is {what}. Convert it first.")
     if holds_results(source):
@@ -213,8 +203,8 @@ def _file_columns(source: Source, request: TableRequest) -> tuple[pd.DataFrame, 
             f"`{shown}` shows those of means, differences, boards and regressions; or name the log they were made from."
         )
     if re.match(rb'\{|\[\s*[\[{"]', source.start):
-        return _json(source, request)
-    return _nullable(_csv(source, request)), 0
+        return _json(source, wanted)
+    return _nullable(_csv(source, wanted)), 0
 
 
 def holds_results(source: Source) -> bool:
@@ -233,18 +223,16 @@ def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
 # JSON lines
 
 
-def _json(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
+def _json(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
     """Columns of the objects of JSON lines: those asked for, or all of the top level."""
-    wanted, is_flat = request.wanted, request.flat
-    columns: dict[str, list[Any]] = {name: [] for name in wanted or ()}
-    plain = [name for name in columns if "." not in name]
-    nested = request.nested if wanted is None else [name for name in columns if "." in name]
+    columns: dict[str, list[Any]] = {name: [] for name in wanted.names or ()}
+    plain, nested = [name for name in columns if "." not in name], wanted.nested
     n_rows = n_broken = n_keys = 0
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
-    unique = None if wanted is None else [part for name in wanted for part in (name, name.split(".")[0])]
-    for number, line, record in json_objects(source, request.broken, unique):
+    unique = None if wanted.names is None else [part for name in columns for part in (name, name.split(".")[0])]
+    for number, line, record in json_objects(source, wanted.broken, unique):
         if record is not None and b"\\ud" in line.lower() and not _is_unicode(record):
-            if request.broken == "raise":
+            if wanted.broken == "raise":
                 advice = "Was an answer cut off within a character? Remove the line, or that half."
                 half = "has half a surrogate pair, such as \\ud83d alone"
                 raise BrokenLineError(half, advice).of(source, number, n_rows)
@@ -255,8 +243,8 @@ def _json(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
         where = f" in line {number} of {source.name}"
         n_keys += len(record)
         values = {name: value for name in nested for held, value in [nested_value(record, name, where)] if held}
-        if wanted is None:
-            values = (flat(record, _DEEPEST) if is_flat else record) | values
+        if wanted.names is None:
+            values = (flat(record, _DEEPEST) if wanted.flat else record) | values
         else:
             values |= {name: record[name] for name in plain if name in record}
         for name, value in values.items():
@@ -268,12 +256,12 @@ def _json(source: Source, request: TableRequest) -> tuple[pd.DataFrame, int]:
     if not n_keys and not n_broken:
         raise LogFormatError(f"In JSON lines the keys of the objects are the columns; {source.name} has no keys.")
     present = [name for name, column in columns.items() if column]
-    request.of(present, source.name)
+    wanted.of(present, source.name)
     frame = {}
     for name in present:
         column = columns.pop(name)
         column.extend([None] * (n_rows - len(column)))
-        frame[name] = _series(column, name, name in request.text_columns, source.name)
+        frame[name] = _series(column, name, name in wanted.text, source.name)
     return pd.DataFrame(frame, index=pd.RangeIndex(n_rows), copy=False), n_broken
 
 
@@ -317,7 +305,7 @@ def _series(values: list[Any], column: str, as_text: bool, name: str) -> pd.Seri
 # CSV
 
 
-def _csv(source: Source, request: TableRequest) -> pd.DataFrame:
+def _csv(source: Source, wanted: TableRequest) -> pd.DataFrame:
     """The rows of a file whose delimiter is that of its header."""
     head = source.head.removeprefix(BOM)
     whole: str | None = None
@@ -329,7 +317,7 @@ def _csv(source: Source, request: TableRequest) -> pd.DataFrame:
         whole = _csv_text(source)
         delimiter, header = _header(whole, source.name)
         whole = _checked(whole, delimiter, len(header), source.name)
-    selected = request.of(header, source.name)
+    selected = wanted.of(header, source.name)
 
     def parse(columns: list[str], as_text: set[str]) -> pd.DataFrame:
         options: dict[str, Any] = {"sep": delimiter, "names": header, "header": 0, "usecols": columns}
@@ -341,7 +329,7 @@ def _csv(source: Source, request: TableRequest) -> pd.DataFrame:
             parts = [part[columns] for part in pd.read_csv(text, encoding="utf-8-sig", **options)]
         return pd.DataFrame(parts[0]) if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
-    frame = parse(selected, set(request.text_columns) & set(selected))
+    frame = parse(selected, set(wanted.text) & set(selected))
     if mixed := [name for name in selected if _is_mixed(frame[name])]:
         frame[mixed] = parse(mixed, set(mixed))
     return frame
@@ -478,7 +466,7 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 # Parquet and Arrow
 
 
-def _arrow(source: Source, request: TableRequest) -> Any:
+def _arrow(source: Source, wanted: TableRequest) -> Any:
     """The rows of a file; of structs the fields named with dots, or all short ones where objects are made flat."""
     kind = next(kind for magic, kind in MAGIC.items() if source.head.startswith(magic))
     pa = pyarrow_for(source.name, kind)
@@ -491,10 +479,9 @@ def _arrow(source: Source, request: TableRequest) -> Any:
             reader = parquet.ParquetFile(file) if kind == "Parquet" else ipc.open_file(file)
             schema = reader.schema_arrow if kind == "Parquet" else reader.schema
             tops = TableRequest().of(schema.names, source.name)
-            inner = [name for name in _levels(pa, schema.empty_table()) if name not in tops]
-            wanted = [name for name in inner if request.flat or name in request.nested]
-            wanted = [*tops, *wanted] if request.wanted is None else request.of([*tops, *inner], source.name)
-            needed = [top for top in tops if any(name == top or name.startswith(f"{top}.") for name in wanted)]
+            inner = [name for name in _levels(pa, schema.empty_table()) if wanted.flat or name in wanted.nested]
+            selected = wanted.of(list(dict.fromkeys([*tops, *inner])), source.name)
+            needed = [top for top in tops if any(name == top or name.startswith(f"{top}.") for name in selected)]
             if kind == "Parquet":
                 table = reader.read(columns=needed)
             else:
@@ -504,7 +491,7 @@ def _arrow(source: Source, request: TableRequest) -> Any:
             if table.num_rows == 0:
                 raise LogFormatError(f"A table must have rows; {source.name} has none. {CUT_OFF}", count=0)
             levels, columns = _levels(pa, table), {}
-            for name in wanted:
+            for name in selected:
                 (depth, values), *more = levels[name]
                 if more:
                     raise ArgumentError(
@@ -514,11 +501,11 @@ def _arrow(source: Source, request: TableRequest) -> Any:
                     )
                 is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
                 is_long = is_text and (compute.max(compute.utf8_length(values)).as_py() or 0) > LONGEST
-                is_plain = pa.types.is_nested(values.type) is False or (
-                    depth == 0 and not pa.types.is_struct(values.type)
-                )
-                if not request.flat or (is_plain and depth <= _DEEPEST and (depth == 0 or not is_long)):
-                    columns[name] = values.cast(pa.string()) if name in request.text_columns else values
+                is_struct, is_nested = pa.types.is_struct(values.type), pa.types.is_nested(values.type)
+                # Of structs that are made flat: not they themselves, long texts, nor lists in them.
+                is_left = is_struct or depth > _DEEPEST or (depth > 0 and (is_long or is_nested))
+                if not (wanted.flat and is_left):
+                    columns[name] = values.cast(pa.string()) if name in wanted.text else values
             return pa.table(columns)
     except (pa.ArrowException, OSError) as error:
         raise LogFormatError(f"{source.name} begins as {kind} but cannot be read as a table: {error}") from error
@@ -562,14 +549,12 @@ def partitions(path: str | os.PathLike[str]) -> dict[str, str | None]:
     return columns
 
 
-def _with_partitions(
-    frame: pd.DataFrame, folders: Mapping[str, str | None], name: str, selected: Sequence[str] | None
-) -> pd.DataFrame:
+def _with_partitions(frame: pd.DataFrame, name: str, selected: Sequence[str] | None) -> pd.DataFrame:
     """The rows of a file with the columns that its folders give, as text; of these the selected ones, or all.
 
     A column that the file has as well stays as it is there, and is refused where it says something else.
     """
-    for column, value in folders.items():
+    for column, value in partitions(name).items():
         if column not in frame.columns:
             if selected is None or column in selected:
                 frame.insert(len(frame.columns), column, pd.Series(value, index=frame.index, dtype=str))

@@ -113,7 +113,8 @@ def main(folder: Path) -> None:
         er.read_log(folder)
         raise AssertionError("two perturbations and two trials were read as one")
     except ArgumentError as error:
-        assert "'original' (60), 'typos' (60), 'original, trial 1' (30)" in str(error), error
+        assert "'exact_match' under 'original' (60)" in str(error), error
+        assert "'brevity' under 'typos' (60)" in str(error), error
     try:
         er.read_log(folder, filter="original")
         raise AssertionError("two metrics were read as one")

@@ -329,7 +329,7 @@ def bradley_terry(
     repair: RepairName | None = None,
     alike: str | None = None,
 ) -> Board:
-    """Bradley-Terry ratings of models, with error bars that know how answers are reused.
+    """Bradley-Terry ratings of models, with error bars that allow for answers used many times.
 
     logit P(a beats b) = theta_a - theta_b, plus what differs between the two sides. Comparisons that share no cluster
     are taken to be independent; the sandwich needs no other assumption on the variance of verdicts.

@@ -390,7 +390,7 @@ def win_rate(
     repair: RepairName | None = None,
     alike: str | None = None,
 ) -> Board:
-    """Win rates of models from a log of comparisons, with error bars that know how answers are reused.
+    """Win rates of models from a log of comparisons, with error bars that allow for answers used many times.
 
     The win rate of model a is S_a = sum over opponents b of w_ab psi_ab, psi_ab the mean score of a against b (a tie
     is one half). With fixed weights it is a linear map of a saturated regression on pairs, so that every clustered

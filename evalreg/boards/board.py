@@ -84,6 +84,14 @@ class Board(Results):
         ------
         NotAvailableError
             If these are contrasts of a board, which have no pairs.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=3, seed=2)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.head_to_head()[["psi", "n"]].round(3).values.tolist()
+        [[0.717, 120.0], [0.742, 120.0], [0.283, 120.0], [0.558, 120.0], [0.258, 120.0], [0.442, 120.0]]
         """
         return self._head_to_head(alpha).drop(columns="p_value")
 
@@ -102,6 +110,14 @@ class Board(Results):
         ------
         NotAvailableError
             For anything but win rates, and where one is 1.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=3, seed=2)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.odds().params.round(3).to_dict()
+        {'model-01': 2.692, 'model-02': 0.727, 'model-03': 0.538}
         """
         S = np.array(self._rates.params)
         if np.any(S >= 1):
@@ -197,6 +213,14 @@ class Board(Results):
             If there is one judge.
         TooFewClustersError
             If there is one prompt.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=3, seed=2)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.judges(judge="judge", prompt="prompt").agreement["agreement"].round(3).to_dict()
+        {('judge-1', 'judge-2'): 0.583, ('judge-1', 'judge-3'): 0.733, ('judge-2', 'judge-3'): 0.65}
         """
         others = [name for name in map(axis_name, self.axes or ()) if name != str(judge)]
         if prompt is None:

@@ -106,6 +106,14 @@ class Comparison(Printed, Hinting):
             dof, variance_saved (by pairing, for independent questions), n_unpaired (questions that only one of the two
             answered) and paired.
             Intervals are one at a time, except under "single-step", where they are joint.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> comparison = er.compare(log, item="question", groups="passage")
+        >>> comparison.to_frame()[["difference", "se", "lower", "upper", "n"]].round(3).values.tolist()
+        [[0.05, 0.066, -0.096, 0.196, 100.0]]
         """
         fraction("alpha", alpha)
         results, facts, adjust = self.results, self.facts, self.adjust
@@ -373,6 +381,14 @@ class Comparison(Printed, Hinting):
         ------
         MissingColumnError, MissingLabelsError, NotAvailableError
             As `Results.with_cov`.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> comparison = er.compare(log, item="question", groups="passage")
+        >>> comparison.with_cov(groups=None).table["se"].round(4).to_dict()
+        {('new', 'old'): 0.0539}
         """
         results = self.results
         if groups is None:
@@ -410,6 +426,14 @@ class Comparison(Printed, Hinting):
         References
         ----------
         Dixon and Mood (1946), Journal of the American Statistical Association 41, 557-566.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> comparison = er.compare(log, item="question", groups="passage")
+        >>> comparison.sign_test()[["wins", "losses", "ties", "p_value"]].round(3).values.tolist()
+        [[17.0, 12.0, 71.0, 0.458]]
         """
         clustered, table = self._clustered_sign(), self.facts.outcomes.drop(columns="right")
         return table.assign(p_value=sign_pvalues(table["wins"], table["losses"]), **clustered)
@@ -445,6 +469,14 @@ class Comparison(Printed, Hinting):
         References
         ----------
         McNemar (1947), Psychometrika 12, 153-157.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> comparison = er.compare(log, item="question", groups="passage")
+        >>> comparison.mcnemar()[["model_only", "baseline_only", "exact_p_value"]].round(3).values.tolist()
+        [[17.0, 12.0, 0.458]]
         """
         facts, column = self.facts, self.results.estimate.about.outcome
         others = facts.values[(facts.values != 0) & (facts.values != 1)]
@@ -636,6 +668,14 @@ class Comparison(Printed, Hinting):
         References
         ----------
         Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> comparison = er.compare(log, item="question", groups="passage")
+        >>> comparison.equivalence(0.2, kind="non-inferiority")[["p_value", "verdict"]].round(4).values.tolist()
+        [[0.0016, 'shown']]
         """
         frame = self.results.equivalence(margin, kind=kind, alpha=alpha)
         return frame.rename(columns={"estimate": "difference"}).set_axis(self.facts.index)
@@ -661,6 +701,15 @@ class Comparison(Printed, Hinting):
             If the claim does not read so.
         MissingColumnError
             If it names something that was not compared.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> comparison = er.compare(log, item="question", groups="passage")
+        >>> gate = comparison.gate("new - old > -0.2")
+        >>> gate.verdict, gate.status
+        ('shown', 0)
         """
         models = [f"{model} - {baseline}" for model, baseline in self.facts.index]
         models += [f"{baseline} - {model}" for model, baseline in self.facts.index]

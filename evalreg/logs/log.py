@@ -226,6 +226,13 @@ class Log:
             If the log has comparisons.
         ArgumentError
             If there are several prompts and `by` does not name them.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.Log(er.datasets.paired(n_passages=20, seed=1), item="question")
+        >>> log.mean(groups="passage").params.round(3).to_dict()
+        {'new': 0.8, 'old': 0.75}
         """
         from evalreg.estimators.mean import mean
 
@@ -252,6 +259,13 @@ class Log:
             If the log has no scores, no models or no items.
         ArgumentError
             If the models answered several prompts, or prompts are compared over several models.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.Log(er.datasets.paired(n_passages=20, seed=1), item="question")
+        >>> log.compare(groups="passage").table["difference"].round(3).to_dict()
+        {('new', 'old'): 0.05}
         """
         from evalreg.estimators.difference import compare
 

@@ -311,6 +311,14 @@ class Bootstrapped:
         ----------
         Cameron, Gelbach and Miller (2008), REStat 90(3), for whole clusters; Owen (2007), Annals of Applied Statistics
         1(2), for crossed ones.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=30, unequal=True, seed=4)
+        >>> results = er.mean(log, groups="passage")
+        >>> results.bootstrap(draws=999).conf_int().round(2).values.tolist()
+        [[0.49, 0.71]]
         """
         estimate, axes = self.estimate, self.axes
         draws, base, options = _checked(draws, kind, weights, alpha, seed)

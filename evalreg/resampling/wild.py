@@ -200,6 +200,15 @@ class WildTested:
         ----------
         Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics
         38; Roodman, MacKinnon, Nielsen and Webb (2019), Stata Journal 19(1), for the interval.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> results = er.fit("score ~ n_words", log, groups="passage")
+        >>> test = results.wild_test("n_words = 0", draws=999)
+        >>> round(float(test.p_value), 2), test.draws
+        (0.8, 999)
         """
         estimate, axes = self.estimate, self.axes
         option("weights", weights, WildWeightsName)

@@ -351,6 +351,14 @@ class Diagnosed(Algebra):
         References
         ----------
         Kish (1965), Survey Sampling, for `effective_clusters`.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=30, unequal=True, seed=4)
+        >>> results = er.mean(log, groups="passage")
+        >>> results.diagnostics()[["n_clusters", "effective_clusters", "largest_share"]].round(2).values.tolist()
+        [[30.0, 16.36, 0.12]]
         """
         se = np.sqrt(self.cov.variance())
         rows = {
@@ -378,6 +386,14 @@ class Diagnosed(Algebra):
         ------
         ArgumentError
             If `by` crosses several clusterings.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=30, unequal=True, seed=4)
+        >>> results = er.mean(log, groups="passage")
+        >>> results.influence("passage").shape, bool(abs(results.influence()["mean"].sum()) < 1e-9)
+        ((30, 1), True)
         """
         axes = () if by is None else parse_groups(by, self.estimate.scores.columns, "by")
         if len(axes) > 1:

@@ -80,6 +80,14 @@ class MultipleModels(Algebra):
         ----------
         Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and Hochberg (1995), JRSS B 57, 289-300;
         Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), 346-363, for the last two.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=3, seed=2)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.pairwise(adjust="holm")[["difference", "se", "p_adjusted"]].round(3).values.tolist()
+        [[0.308, 0.085, 0.002], [0.379, 0.074, 0.0], [0.071, 0.082, 0.393]]
         """
         return whole(pairwise_table(*self._compared, adjust, alpha, seed=seed))
 
@@ -113,6 +121,14 @@ class MultipleModels(Algebra):
         References
         ----------
         Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), 346-363, sections 3 and 4.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> results = er.mean(log, by="model", item="question", groups="passage")
+        >>> results.simultaneous(contrasts="pairs")[["lower", "upper"]].round(3).values.tolist()
+        [[-0.096, 0.196]]
         """
         params, cov = self._compared
         bands = simultaneous(params, cov, contrasts=contrasts, alpha=alpha, stepdown=stepdown, seed=seed)
@@ -145,6 +161,14 @@ class MultipleModels(Algebra):
         ------
         ArgumentError
             If one of the parameters is an intercept, which is not of the same kind as the others.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=3, seed=2)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.ranks().values.tolist()
+        [[1, 1, 1], [2, 2, 3], [3, 2, 3]]
         """
         _refuse_intercept(self.params.index, "ranks are")
         return rank_sets(*self._ranked, alpha=alpha, joint=joint, seed=seed)
@@ -191,6 +215,14 @@ class MultipleModels(Algebra):
         Andrews, Kitagawa and McCloskey (2024), Quarterly Journal of Economics 139(1), 305-358, sections 3 and 5. With
         few clusters the standard error in each tail is stretched so that t takes the place of the normal, or the width
         of crossed clusters.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=3, seed=2)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.winner().to_frame()[["estimate", "corrected", "lower", "upper"]].round(3).values.tolist()
+        [[0.729, 0.729, 0.625, 0.812]]
         """
         return find_winner(self, alpha, method, seed)
 
@@ -222,6 +254,14 @@ class MultipleModels(Algebra):
         -----
         Tiers are hard to earn: of 12 equal models none of 2,400 simulated logs (8 to 40 passages) had a second tier;
         nor had any of 2,000 two tiers where six were better by 3.1 standard errors of a difference.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=3, seed=2)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.leaderboard()[["rank", "rank_lower", "rank_upper", "letters", "tier"]].values.tolist()
+        [[1, 1, 1, 'a', 1], [2, 2, 3, 'b', 2], [3, 2, 3, 'b', 2]]
         """
         return whole(leaderboard_table(self, alpha, seed))
 

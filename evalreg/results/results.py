@@ -231,6 +231,16 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         ----------
         Wilson (1927), JASA 22, 209-212; Tango (1998), Statistics in Medicine 17, 891-908; Miettinen and Nurminen
         (1985), Statistics in Medicine 4, 213-226; Korn and Graubard (1998), Survey Methodology 24, 193-201.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=30, unequal=True, seed=4)
+        >>> results = er.mean(log, groups="passage")
+        >>> results.conf_int().round(3).values.tolist()
+        [[0.472, 0.719]]
+        >>> results.conf_int(0.1, method="wald").round(3).values.tolist()
+        [[0.497, 0.707]]
         """
         return pd.DataFrame(
             intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
@@ -281,6 +291,14 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
             If a row in use has no cluster id.
         NotAvailableError
             If the source of the labels is gone (after copying or unpickling).
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=30, unequal=True, seed=4)
+        >>> results = er.mean(log, groups="passage")
+        >>> results.with_cov(cov="CR1").bse.round(4).to_dict(), results.with_cov(groups=None).bse.round(4).to_dict()
+        ({'mean': 0.0584}, {'mean': 0.0284})
         """
         return rederive(self, groups, {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "alike": alike})
 
@@ -308,6 +326,15 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         ------
         ScoreRangeError
             If "logit" is asked for what is not a mean of scores in [0, 1] against a value between 0 and 1.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> results = er.mean(log, by="model", item="question", groups="passage")
+        >>> test = results.t_test("new - old = 0.02")
+        >>> round(float(test.pvalue), 3), round(float(test.df_denom[0]))
+        (0.656, 19)
         """
         if method is not None:
             option("method", method, ("wald", "logit"))
@@ -337,6 +364,15 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         ------
         TooFewClustersError
             If there are more hypotheses than clusters less one, and the reference is F(q, G - 1).
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> results = er.fit("score ~ n_words", log, groups="passage")
+        >>> test = results.wald_test("Intercept = 0.7, n_words = 0")
+        >>> test.df_num, round(float(test.df_denom), 1), round(float(test.pvalue), 3)
+        (2, 24.4, 0.928)
         """
         test = joint_test(self.estimate, self.cov, contrasts)
         issue(few_notes(test))
@@ -371,6 +407,14 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         References
         ----------
         Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> results = er.mean(log, by="model", item="question", groups="passage")
+        >>> results.contrast("new - old").equivalence(0.3)[["p_value", "verdict"]].round(4).values.tolist()
+        [[0.0014, 'shown']]
         """
         return equivalence_table(self.params, self.estimate, self.cov, margin, kind, alpha)
 
@@ -447,6 +491,14 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
             difference of two the rows of both) over its design effect. t and p_value are those of `pvalues`.
             Of `rectified_mean` also lambda, n_labelled, n_unlabelled, human_mean and human_se (from the human labels
             alone), and effective_labels, the number of human labels that alone would be as informative.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=30, unequal=True, seed=4)
+        >>> results = er.mean(log, groups="passage")
+        >>> results.to_frame()[["estimate", "se", "dof", "design_effect"]].round(3).values.tolist()
+        [[0.602, 0.06, 15.386, 4.473]]
         """
         estimate, cov, counts = self.estimate, self.cov, self._counts
         table = coefficient_frame(estimate, cov, alpha, counts)

@@ -1,4 +1,14 @@
-"""Error bars for eval scores, differences between models and leaderboards whose rows are not independent."""
+"""Error bars for eval scores, differences between models and leaderboards whose rows are not independent.
+
+`read_log` reads the log of a harness, or pass any data frame. `mean`, `compare`, `win_rate` and `fit` estimate;
+`groups` names what rows share. Results have statsmodels' names.
+
+>>> import evalreg as er
+>>> log = er.datasets.passages(seed=1)  # simulated: 60 passages with 8 questions each
+>>> results = er.mean(log, groups="passage")
+>>> results.params.round(3).to_dict(), results.bse.round(3).to_dict()
+({'mean': 0.735}, {'mean': 0.03})
+"""
 
 import sys
 from _thread import RLock

@@ -6,7 +6,7 @@ which knows nothing about evalreg catches it where it would expect to::
     EvalregError
     |-- ArgumentError (ValueError)          an argument breaks its rule
     |   |-- FormulaError                    a formula or a contrast that does not parse
-    |   `-- NotAvailableError               asked of an estimate that cannot give it
+    |   `-- NotAvailableError               what an estimate cannot give
     |-- ArgumentTypeError (TypeError)       an argument of the wrong type
     |-- MissingColumnError (KeyError)       a column, parameter or label that is not there
     |-- EngineError (RuntimeError)          a query that an engine did not finish
@@ -30,8 +30,8 @@ which knows nothing about evalreg catches it where it would expect to::
 
     EvalregWarning (UserWarning)
     |-- FewClustersWarning                  few clusters, or few that count
-    |   `-- DominantClusterWarning          one cluster holds much of the data
-    |-- FewCarriersWarning                  means in [0, 1] that a few of many clusters carry
+    |   `-- DominantClusterWarning          one cluster has much of the data
+    |-- FewCarriersWarning                  means in [0, 1] that rest on a few of many clusters
     |-- IndependenceWarning                 rows or models treated as independent
     |-- NestedClustersWarning               an axis inside another was left out
     |-- RectificationWarning                human labels that may be no random sample, or a judge that adds nothing

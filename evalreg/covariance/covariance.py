@@ -472,7 +472,7 @@ class Covariance:
         return self.widths(contrasts).limits(np.asarray(estimate, dtype=np.float64), alpha)
 
     def pvalues(self, contrasts: FloatArray | None, distance: FloatArray) -> FloatArray:
-        """Two-sided p-values of contrasts that lie so far from their values under the null.
+        """Two-sided p-values of contrasts, given their distances from the values under the null.
 
         Parameters
         ----------

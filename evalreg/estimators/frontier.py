@@ -99,7 +99,7 @@ def frontier(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Frontier:
-    """Several metrics of models at once, and which models are on the frontier of these.
+    """Means of several metrics by model, and which models are on the Pareto frontier.
 
     Parameters
     ----------

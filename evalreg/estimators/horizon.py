@@ -125,7 +125,7 @@ def horizon(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Horizons:
-    """Time horizons: log2 of the minutes that a task takes a human of which a model solves a share p.
+    """Time horizons: log2 of the human minutes of tasks of which a model solves a share p.
 
     logit P(success) = b0 + b1 log2(minutes) for each model, so that the horizon is (logit p - b0)/b1. All models are
     fitted at once: tasks that they share are in the covariance, and differences are paired.

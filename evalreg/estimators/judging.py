@@ -64,7 +64,7 @@ def judge_corrected(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Shares of positive answers corrected for the errors of a judge, which a calibration set of its own shows.
+    """Shares of positive answers, corrected for the errors of a judge that a calibration set shows.
 
     theta = (p + q0 - 1)/(q0 + q1 - 1), with p the share that the judge calls positive, q0 its specificity and q1 its
     sensitivity on the calibration set (Rogan and Gladen). The judge errs on the data as it does there. All values share
@@ -224,7 +224,7 @@ def panel(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """What a panel of judges is worth, from the errors that they make together.
+    """How many independent judges a panel is worth, from the errors that its judges share.
 
     Errors are verdict less label, centred by judge, with covariance S. J judges whose errors correlate by r on average
     are worth J/(1 + (J - 1) r) that err independently (Kish). Weights S^-1 1/(1'S^-1 1) give the mean verdict with the

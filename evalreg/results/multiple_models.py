@@ -141,7 +141,7 @@ class MultipleModels(Algebra):
         return bands.assign(lower=ends[:, 0], upper=ends[:, 1])
 
     def ranks(self, alpha: float = 0.05, joint: bool = True, seed: Seed = 0) -> pd.DataFrame:
-        """Ranks with the sets of ranks that the data leave open.
+        """Ranks with confidence sets: the ranks that the data do not exclude.
 
         Parameters
         ----------

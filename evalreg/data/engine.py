@@ -285,9 +285,9 @@ class Query:
         """Rows of a group."""
         return nw.len()
 
-    @property
+    @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """Names and types of the columns, joint ids among them."""
+        """Names and types of the columns, joint ids among them; a query of its own in some engines, asked for once."""
         return schema_of(self.frame)
 
     @property

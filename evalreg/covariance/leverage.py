@@ -46,8 +46,9 @@ from evalreg.numerics.matrices import (
 )
 from evalreg.scores.base import NarrowClusters
 
-Forms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Of some clusters and m contrasts: two factors of D_g, (n_clusters, m, n) each, and u_g, (n_clusters, m, k)."""
+Forms: TypeAlias = tuple[FloatArray, FloatArray | None, FloatArray]
+"""Of some clusters and m contrasts: two factors of D_g, (n_clusters, m, n) each, the second u_g where it is None; and
+what the first is multiplied by to u_g, (n_clusters, m, k)."""
 
 
 def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:
@@ -199,12 +200,11 @@ class Wide:
         return inverse_power(self.L, self.power, self.unadjusted[:, :, None])[:, : self.k, 0]
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
-        """C R(I - L)^-p, and that times L: the products of the two are the D_g, those of the second the U_g'U_h."""
+        """C R(I - L)^-p, and L: the products of u, that times L, with it are the D_g, with themselves the U_g'U_h."""
         step = max((HELD >> 4) // (turned.shape[1] * self.L.shape[1]), 1)
         for first in range(0, self.n_clusters, step):
             outer = turned.T @ np.swapaxes(self.adjustment[first : first + step], 1, 2)
-            u = outer @ self.L[first : first + step]
-            yield outer, u, u
+            yield outer, None, self.L[first : first + step]
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +250,7 @@ class Narrow:
         return self.adjusted[1]
 
     def forms(self, turned: FloatArray) -> Iterator[Forms]:
-        """W', twice, and W'Z."""
+        """W', twice, and Z."""
         mapped, step = self.root[:, : self.k] @ turned, max(HELD // (turned.shape[1] * self.root.shape[1]), 1)
         for members, adjustment, _ in self.adjustments:
             maps = (self.root,) if self.k < members.shape[1] else (self.root, mapped)
@@ -258,7 +258,7 @@ class Narrow:
                 some = slice(first, first + step)
                 Z, *rows = self.clusters.rows(members[some], *maps)
                 W = np.swapaxes(adjustment[some] @ (rows[0] if rows else turned), 1, 2)
-                yield W, W, W @ Z
+                yield W, W, Z
 
 
 def _products(Z: FloatArray) -> FloatArray:
@@ -266,7 +266,7 @@ def _products(Z: FloatArray) -> FloatArray:
     return np.einsum("gik,gik->gi", Z, Z)[:, :, None] if Z.shape[1] == 1 else Z @ np.swapaxes(Z, 1, 2)
 
 
-def entry_forms(part: Narrow, turned: FloatArray) -> Iterator[tuple[slice, Forms]]:
+def entry_forms(part: Narrow, turned: FloatArray) -> Iterator[tuple[slice, tuple[FloatArray, FloatArray, FloatArray]]]:
     """The same of clusters whose rows hold few entries, as pairs of many models: d_g, u_g'u_g, and the sum of u_gu_g'.
 
     With w a column of W and E the entries of the rows, u_g = R'E_g'w: the sum is R'SR with S that of E_g'ww'E_g. A pair
@@ -619,14 +619,13 @@ class CellLeverage:
         return A, spread, Q @ spread, Q @ self.trace
 
 
-def _add_products(sums: FloatArray, held: list[FloatArray]) -> None:
-    """Add U'U of each contrast to its sum, (m, k, k), of blocks of clusters, (m, n_clusters, k), which are let go.
+def _add_products(sums: FloatArray, U: FloatArray) -> None:
+    """Add U'U of each contrast to its sum, (m, k, k), of clusters, (m, n_clusters, k).
 
     A matrix times itself is half the work; of many clusters at once, as sums of few take longer to add than to make.
     """
-    for total, u in zip(sums, np.concatenate(held, axis=1), strict=True):
+    for total, u in zip(sums, U, strict=True):
         total += u.T @ u
-    held.clear()
 
 
 def _answered(sums: CellSpread, parameters: FloatArray | None) -> CellLeverage:
@@ -675,7 +674,8 @@ class ClusterLeverage:
         """(sum_g d_g - u_g'u_g)^2 / (sum_g d_g^2 - 2 d_g u_g'u_g + |sum_g u_gu_g'|^2) of R'C', (k, m)."""
         k, m = self.n_columns, turned.shape[1]
         expected, squares, few = np.zeros(m), np.zeros(m), self.n_clusters < k
-        sums, held = np.zeros((0 if few else m, k, k)), list[FloatArray]()
+        sums, n_held = np.zeros((0 if few else m, k, k)), 0
+        U = np.empty((m, self.n_clusters if few else min(max(HELD // (m * k), 1), self.n_clusters), k))
         for part in self.parts:
             if isinstance(part, Narrow) and self._thin(part):
                 for some, (d, uu, products) in entry_forms(part, turned):
@@ -683,18 +683,21 @@ class ClusterLeverage:
                     squares[some] += (d**2 - 2 * d * uu).sum(axis=0)
                     sums[some] += products
                 continue
-            for left, right, u in part.forms(turned):
-                d, uu = np.einsum("gmn,gmn->gm", left, right), np.einsum("gmk,gmk->gm", u, u)
+            for left, right, Z in part.forms(turned):
+                if n_held + len(left) > U.shape[1]:
+                    _add_products(sums, U[:, :n_held])
+                    n_held = 0
+                # Where they stay: copies of them take as long as half of their products.
+                u = np.matmul(left, Z, out=np.swapaxes(U[:, n_held : n_held + len(left)], 0, 1))
+                n_held += len(left)
+                d = np.einsum("gmn,gmn->gm", left, u if right is None else right)
+                uu = np.einsum("gmk,gmk->gm", u, u)
                 expected += (d - uu).sum(axis=0)
                 squares += (d**2 - 2 * d * uu).sum(axis=0)
-                held.append(np.swapaxes(u, 0, 1))
-                if not few and sum(block.size for block in held) > HELD >> 1:
-                    _add_products(sums, held)
         if few:  # of fewer clusters than columns UU' is the smaller, which has the sum of squares of U'U
-            u = np.concatenate(held, axis=1)
-            sums = u @ np.swapaxes(u, 1, 2)
-        elif held:
-            _add_products(sums, held)
+            sums = U @ np.swapaxes(U, 1, 2)
+        else:
+            _add_products(sums, U[:, :n_held])
         return ratio(expected**2, squares + np.einsum("mij,mij->m", sums, sums))
 
     def _thin(self, part: Narrow) -> bool:
@@ -708,8 +711,10 @@ class ClusterLeverage:
         # Sums of products of entries keep their digits when they are turned by such a root; units do not matter.
         return bool(np.linalg.cond(root / np.linalg.norm(root, axis=1)[:, None]) < SQUARED_CONDITION)
 
-    def _forms(self, turned: FloatArray) -> Iterator[Forms]:
-        return (forms for part in self.parts for forms in part.forms(turned))
+    def _forms(self, turned: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        for left, right, Z in (forms for part in self.parts for forms in part.forms(turned)):
+            u = left @ Z
+            yield left, u if right is None else right, u
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, k)."""

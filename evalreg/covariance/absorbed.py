@@ -109,7 +109,7 @@ def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directi
     for clusters, blocks in scores.narrow(by):
         if clusters is not None:
             parts.append(narrow := Narrow(clusters, root, power, k))
-            totals[clusters.which], wide[clusters.which] = narrow.totals, False
+            totals[clusters.which], wide[clusters.which] = narrow.adjusted[0], False
         for block in blocks:
             L = block.gram if is_identity(root) else root.T @ block.gram @ root
             parts.append(Wide(L, block.totals @ root, power, k))

@@ -240,11 +240,6 @@ class Narrow:
         return adjusted, tuple(parts)
 
     @property
-    def totals(self) -> FloatArray:
-        """The first k of (I - L_g)^-p R'T_g, shape (n_clusters, k)."""
-        return self.adjusted[0]
-
-    @property
     def adjustments(self) -> tuple[tuple[IntArray, FloatArray, FloatArray], ...]:
         """Rows of clusters of one size, their (I - K_g)^-p, as `adjusted` has it, and K_g."""
         return self.adjusted[1]
@@ -430,7 +425,7 @@ def cell_pieces(leverage: Matrix, weight: FloatArray, power: float) -> tuple[Mat
 def spread_sums(b: Matrix, v: Matrix) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums over clusters that add up over blocks: b - v^2, bb' - b(v^2)' - (v^2)b', and vv'."""
     d, v2 = with_entries(b, b.data - v.data**2), with_entries(v, v.data**2)
-    trace = np.bincount(b.indices, d.data, b.shape[1]).astype(np.float64, copy=False)
+    trace = totals_of_columns(d)
     if faster_dense(b):
         d, v2, v = d.toarray(), v2.toarray(), v.toarray()
     # A matrix times itself is half the work, for which BLAS starts no threads.

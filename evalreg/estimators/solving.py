@@ -34,7 +34,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.design import Design, evaluated, refuse_separated, separated, statsmodels_model
-from evalreg.numerics.basis import Partition, basis_of, redundant_levels, within
+from evalreg.numerics.basis import Partition, Within, basis_of, redundant_levels, within
 from evalreg.numerics.fitting import (
     Fitted,
     canonical,
@@ -288,10 +288,7 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
             f"levels of the absorbed {what}. Absorb something coarser, or leave it out.",
             count=y.size,
         )
-    columns = np.array([y, *design.rows.T[places]]).T
-    left = project(columns)
-    _check_left(columns, left, [parsed.outcome, *names], what)
-    del columns  # as large as the design
+    left = _left(project, np.array([y, *design.rows.T[places]]).T, [parsed.outcome, *names], what)
     y_left = left[:, 0]
     fitted = least_squares(left[:, 1:], y_left, names, weights)
     assert fitted.residual is not None
@@ -307,8 +304,9 @@ def solve_absorbed(design: Design, rows: ReadRows, factors: tuple[Axis, ...], pa
     return estimate_in_basis(tuple(names), fitted.params, fitted.basis.map, scores, True, about, False, **more)
 
 
-def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: str) -> None:
-    """Refuse columns of which the absorbed levels leave nothing, the score first."""
+def _left(project: Within, columns: FloatArray, names: list[str], what: str) -> FloatArray:
+    """What the absorbed levels leave of columns; refuses those of which nothing is left, the score first."""
+    left = project(columns)
     of_squares = (np.einsum("ij,ij->j", part, part) for part in (columns - columns.mean(axis=0), left, columns))
     spread, rest, size = map(np.sqrt, of_squares)
     gone = (rest <= IN_SPAN * spread) | (rest <= LAST_DIGITS * size)
@@ -328,6 +326,7 @@ def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: s
             column=lost[0],
             count=len(lost),
         )
+    return left
 
 
 # Rows that stay in an engine: least squares from sums of their numbers by (cluster, cell).

@@ -113,8 +113,7 @@ def _orthonormal(
     X: FloatArray, unit: FloatArray, level: FloatArray, root: FloatArray | None, mass: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Q, R and the sizes of the centred columns; QR are the columns over their sizes, `mass` is the norm of ones."""
-    rows = X * unit
-    rows -= level
+    rows = X * unit - level
     if root is not None:
         rows *= root[:, None]
     size = np.sqrt(np.einsum("ij,ij->j", rows, rows))

@@ -77,12 +77,11 @@ def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatAr
     """
     from statsmodels.regression.linear_model import OLS
 
-    Q = basis.rows
-    turned = np.asarray(OLS(Q.T @ outcome, Q.T @ Q, hasconst=False).fit().params)
-    residual = outcome - Q @ turned
+    turned = np.asarray(OLS(basis.rows.T @ outcome, basis.rows.T @ basis.rows, hasconst=False).fit().params)
+    residual = outcome - basis.rows @ turned
     # Once more takes away what rounding left.
-    rest = Q.T @ residual
-    turned, residual = turned + rest, residual - Q @ rest
+    rest = basis.rows.T @ residual
+    turned, residual = turned + rest, residual - basis.rows @ rest
     return turned, without_rounding(residual, outcome, lambda rows: np.abs(basis.rows[rows]) @ np.abs(turned))
 
 

@@ -423,9 +423,14 @@ def _compared(part: Part, picks: Mapping[str, ScoreName], format: Format, choice
         return
     pick, reported = picks[part.task], part.details.get("reported", {})
     answers = [answer for answer in part.answers if _is_picked(answer, pick)]
-    table = pd.DataFrame(
-        {rule: _numbers([resolved(each, _value(each, pick), rule)[0] for each in answers]) for rule in RULES}
-    )
+    values = [_value(answer, pick) for answer in answers]
+    # Without errors the rules for them agree.
+    is_plain = all(a.state is None and not isinstance(v, Failed) for a, v in zip(answers, values, strict=True))
+    scores = {
+        rule: _numbers([resolved(a, v, rule)[0] for a, v in zip(answers, values, strict=True)])
+        for rule in ([choice.failed] if is_plain else RULES)
+    }
+    table = pd.DataFrame({rule: scores.get(rule, scores.get(choice.failed)) for rule in RULES})
     by_item = table.groupby([str(each.row.get("item")) for each in answers]).mean().mean().dropna()
     overall = table.mean()
     name = next((name for name in format.figure(reported, pick) if numeric(reported.get(name)) is not None), "")

@@ -151,7 +151,10 @@ def _object(line: bytes, parse: Callable[[bytes], Any], unique: Sequence[str] | 
     if not isinstance(record, dict):
         raise BrokenLineError(f"is {line.strip()[:40].decode('utf-8', 'replace')}")
     wanted = record if unique is None else unique
-    if any(line.count(f'"{key}"'.encode()) > 1 for key in wanted) and (twice := _repeated(line, wanted)):
+    # A name that is a value too, as in lm-eval's list of metrics, is no key given twice.
+    names = (f'"{key}"'.encode() for key in wanted)
+    again = any(line.count(name) > 1 and len(re.findall(re.escape(name) + rb"\s*:", line)) > 1 for name in names)
+    if again and (twice := _repeated(line, wanted)):
         raise BrokenLineError(f"has more than one {listed(twice, joiner=' and ')}", column=twice[0])
     return record
 

@@ -56,23 +56,10 @@ def picks_of(
     if several := {task: names for task, names in chosen.items() if len(names) > 1}:
         raise _ambiguous(format, usable, several, wanted, answers)
     picks = {task: ScoreName(*map(str, names[0])) if names else NO_SCORE for task, names in chosen.items()}
-    for argument, value in choosing.items():
-        if all(getattr(name, argument) != value for name in picks.values()):
-            together = " and ".join(f"{name}={each!r}" for name, each in wanted.items() if each is not None)
-            scores = sorted({in_words(name) for names in usable.values() for name in names})
-            raise ArgumentError(
-                f"`{argument}` must go with what else is asked for; {together} are of no score together. The log has "
-                f"{listed(scores)}.",
-                parameter=argument,
-            )
+    _refuse_idle(choosing, wanted, picks, usable)
     read = _with_tasks({task: in_words(name) for task, name in picks.items()}, "for")
     notes = [f"Read: {'; '.join(read)}{', as the log declares it' * by_log}."] if len(read) > 1 or by_log else []
-    unread = {
-        task: f"Not read: {listed(sorted(metrics))}, no scores of single answers"
-        for task, offered in offers.items()
-        if (metrics := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]} - {""})
-    }
-    return picks, [*notes, *(f"{text}." for text in _with_tasks(unread, "of") if choice.metric is None)]
+    return picks, notes if choice.metric is not None else [*notes, *_not_read(offers, usable)]
 
 
 def reads_all(argument: str, format: Format, choice: Choice) -> bool:
@@ -128,6 +115,28 @@ def _with_tasks(words: Mapping[str, str], joint: str) -> list[str]:
     for task, text in words.items():
         tasks[text].append(task)
     return [f"{text}{f' {joint} {listed(named)}' * any(named)}" for text, named in tasks.items()]
+
+
+def _not_read(offers: Offers, usable: Usable) -> list[str]:
+    """Metrics that hold no scores of single answers."""
+    metrics = {}
+    for task, offered in offers.items():
+        if unknown := {name.metric for name in _unknown(offered)} - {name.metric for name in usable[task]} - {""}:
+            metrics[task] = f"Not read: {listed(sorted(unknown))}, no scores of single answers"
+    return [f"{text}." for text in _with_tasks(metrics, "of")]
+
+
+def _refuse_idle(choosing: Wanted, wanted: Wanted, picks: Mapping[str, ScoreName], usable: Usable) -> None:
+    """An error where something that was asked for is of no score that is read, since what else was asked has none."""
+    for argument, value in choosing.items():
+        if all(getattr(name, argument) != value for name in picks.values()):
+            together = " and ".join(f"{name}={each!r}" for name, each in wanted.items() if each is not None)
+            scores = sorted({in_words(name) for names in usable.values() for name in names})
+            raise ArgumentError(
+                f"`{argument}` must go with what else is asked for; {together} are of no score together. The log has "
+                f"{listed(scores)}.",
+                parameter=argument,
+            )
 
 
 def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, usable: Usable) -> None:

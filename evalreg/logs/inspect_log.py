@@ -8,7 +8,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,16 +148,7 @@ def _members(archive: zipfile.ZipFile, path: Path, fields: Sequence[str]) -> tup
     header = content(first, dict)
     if first != "header.json":
         header = {"status": "started", **header}
-    # Summaries stand in one member at the end of a run, in numbered ones before.
-    numbered = {name: re.fullmatch(r"_journal/summaries/(\d{1,9})\.json", name) for name in sizes}
-    parts = sorted((int(match[1]), name) for name, match in numbered.items() if match)
-    names = ["summaries.json"] if "summaries.json" in sizes else [name for _, name in parts]
-    if (total := sum(sizes[name] for name in names)) > 2 * LIMIT and len(names) > 1:
-        raise LogFormatError(
-            f"Summaries of a `.eval` log may have {2 * LIMIT >> 20} MB together; those of {path} have "
-            f"{total >> 20} MB. Leave the file out."
-        )
-    samples = [record for name in names for record in content(name, list)]
+    samples = [record for name in _summaries(sizes, path) for record in content(name, list)]
     whole = sorted(name for name in sizes if name.startswith("samples/") and name.endswith(".json"))
     if whole and not (samples and _complete(samples, fields)):
         by_key: dict[tuple[str, str], tuple[str, Any]] = {}
@@ -175,6 +166,20 @@ def _members(archive: zipfile.ZipFile, path: Path, fields: Sequence[str]) -> tup
         return header, samples, None
     contents = (_member(archive, path, name) for name in whole)
     return header, samples, sum(_n_edited(parsed(data, str(path))) for data in contents if HISTORY.search(data))
+
+
+def _summaries(sizes: Mapping[str, int], path: Path) -> list[str]:
+    """Members with summaries of samples: one at the end of a run, numbered ones before."""
+    if "summaries.json" in sizes:
+        return ["summaries.json"]
+    numbered = {name: re.fullmatch(r"_journal/summaries/(\d{1,9})\.json", name) for name in sizes}
+    names = [name for _, name in sorted((int(match[1]), name) for name, match in numbered.items() if match)]
+    if (total := sum(sizes[name] for name in names)) > 2 * LIMIT:
+        raise LogFormatError(
+            f"Summaries of a `.eval` log may have {2 * LIMIT >> 20} MB together; those of {path} have "
+            f"{total >> 20} MB. Leave the file out."
+        )
+    return names
 
 
 def _complete(samples: Sequence[Any], fields: Sequence[str]) -> bool:

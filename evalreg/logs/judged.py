@@ -287,10 +287,10 @@ def _pandalm_parts(source: Source, choice: Choice) -> Iterator[Part]:
             "Verdicts on the PandaLM test set name items by number; their models are in testset-v1.json. Put that file "
             f"beside {source.name}."
         )
-    by_number = {str(item.get("idx")): item for _, item in records(test_set, choice.broken) if isinstance(item, dict)}
+    by_number = {str(item.get("idx")): item for *_, item in records(test_set, choice.broken) if isinstance(item, dict)}
 
     def joined() -> Iterator[tuple[str, Record | None]]:
-        for place, record in records(source, choice.broken):
+        for place, _, record in records(source, choice.broken):
             row = record if isinstance(record, dict) else {}
             verdicts = [value for key, value in row.items() if re.fullmatch(r"\w+_result", key)]
             item = by_number.get(str(row.get("idx")))

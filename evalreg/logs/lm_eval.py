@@ -13,7 +13,7 @@ from evalreg.checks import counted, listed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Record
-from evalreg.logs.records import at, beside, json_lines, numeric_items, score_of
+from evalreg.logs.records import at, beside, numeric_items, records, score_of
 
 LARGEST_RESULTS = 1 << 28
 # The files have no version of their own; that of the harness has to do.
@@ -153,11 +153,11 @@ def _name_notes(path: Path, results: Record, is_named: bool) -> Iterator[str]:
 
 def _lines(part: Part, choice: Choice) -> Iterator[tuple[str, Record | None]]:
     unique = ["doc_id", *([choice.metric] if choice.metric else [])]
-    for number, line, record in json_lines(part.source, choice.broken, unique):
+    for place, line, record in records(part.source, choice.broken, unique):
         if record is not None:
             # Lines that are equal to the letter are one line written twice.
             record["#line"] = hash(line)
-        yield f"line {number}", record
+        yield place, record
 
 
 def _answers(record: Record, part: Part) -> Iterator[Answer]:

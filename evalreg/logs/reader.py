@@ -228,7 +228,7 @@ def _answers(part: Part, format: Format, choice: Choice, ids: set[Any]) -> list[
     """The answers in the records of a run; what cannot be read is an error, or left out and counted."""
     answers: list[Answer] = []
     together: dict[Any, list[Answer]] = defaultdict(list)
-    for place, record in part.records:
+    for place, *_, record in part.records:
         try:
             for answer in _said(record, part, format, choice):
                 if answer.id is not None and answer.id in ids:

@@ -186,7 +186,8 @@ class Part:
     source: Source
     model: str = ""
     task: str = ""
-    records: Iterable[tuple[str, Record | None]] = ()
+    # Each with its place, and its line where it has one between them.
+    records: Iterable[tuple[Any, ...]] = ()
     id: str = ""
     # Arguments that tell runs of a model apart; the one without a name is the file's.
     settings: Mapping[str, str] = field(default_factory=dict)

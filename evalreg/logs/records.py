@@ -70,44 +70,34 @@ def parser() -> Callable[[bytes], Any]:
     return parse
 
 
-def json_lines(
+def records(
     source: Source, broken: BrokenName, unique: Sequence[str] | None = ()
-) -> Iterator[tuple[int, bytes, Record | None]]:
-    """Number of each line from 1, the line, and its object; None for one that is broken and left out.
+) -> Iterator[tuple[str, bytes, Record | None]]:
+    """Of JSON lines where each stands, the line, and its object, None for one that is broken and left out.
 
-    `unique` are keys that an object may have once only; None means all keys at its top.
+    Of one array the same without a line. `unique` are keys that an object may have once only; None means all keys at
+    its top.
     """
+    if source.start.startswith(b"["):
+        yield from ((place, b"", record) for place, record in places(document(source), "record"))
+        return
     parse, n_records = parser(), 0
     with source.opened() as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+            place, record = f"line {number}", None
             if number == 1:
                 line = line.removeprefix(BOM)
             if line.isspace() or not line:
                 continue
-            record: Record | None = None
             try:
                 record = _object(line, parse, unique, number == 1)
             except BrokenLineError as error:
                 if broken == "raise":
-                    raise error.of(source, number, n_records) from error.__cause__
+                    raise error.of(source, place, n_records) from error.__cause__
                 while line and not line.endswith(b"\n"):  # the rest of one that is too long
                     line = file.readline(1 << 20)
-            yield number, line, record
+            yield place, line, record
             n_records += 1
-
-
-def json_objects(
-    source: Source, broken: BrokenName, unique: Sequence[str] | None = ()
-) -> Iterator[tuple[int, bytes, Record | None]]:
-    """The same of JSON lines or of one array, by the number of each record."""
-    if not source.start.startswith(b"["):
-        yield from json_lines(source, broken, unique)
-        return
-    for number, record in enumerate(document(source), start=1):
-        is_object = isinstance(record, dict)
-        if not is_object and broken == "raise":
-            raise LogFormatError(f"Every record of a table is an object; record {number} of {source.name} is none.")
-        yield number, json.dumps(record).encode(), record if is_object else None
 
 
 def _remove() -> str:
@@ -121,10 +111,10 @@ class BrokenLineError(Exception):
         super().__init__(what)
         self.advice, self.column = advice or _remove(), column
 
-    def of(self, source: Source, number: int, n_before: int) -> LogFormatError:
+    def of(self, source: Source, place: str, n_before: int) -> LogFormatError:
         """The error of that line of a file, after so many records."""
         return LogFormatError(
-            f"In JSON lines every line is one whole object, each key once; line {number} of {source.name} {self}. "
+            f"In JSON lines every line is one whole object, each key once; {place} of {source.name} {self}. "
             f"{self.advice}",
             rows=[n_before],
             column=self.column,
@@ -205,15 +195,6 @@ def parsed(data: bytes, name: str) -> Any:
 def beside(path: Path, largest: int | None = None) -> Any:
     """The JSON value of a file that may lie beside a log; None where there is none."""
     return document(Source(path), largest) if path.is_file() and not path.is_symlink() else None
-
-
-def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, Record | None]]:
-    """Where each record stands and the record, from lines or from one array; None for one that is skipped."""
-    if source.start[:1] == b"[":
-        yield from places(document(source), "record")
-        return
-    for number, _, value in json_lines(source, broken):
-        yield f"line {number}", value
 
 
 def places(rows: Sequence[Any], what: str) -> Iterator[tuple[str, Any]]:

@@ -278,7 +278,7 @@ def _promptfoo_parts(source: Source, choice: Choice) -> Iterator[Part]:
     part = _promptfoo_document(source) if is_document else Part(source, records=[*records(source, choice.broken)])
     states: Counter[Reason | None] = Counter()
     part.header = defaultdict(set)
-    for record in objects([record for _, record in part.records]):
+    for record in objects([record for *_, record in part.records]):
         prompt, model = _prompt(record), _provider(record)
         states[_promptfoo_state(record)] += choice.filter in (None, prompt[0], f"{prompt[0]} #{prompt[1][:12]}")
         part.header[prompt[0]].add(prompt[1])
@@ -384,7 +384,7 @@ PROMPTFOO = Format(
 def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
     """The run that the first line specifies, in its present form or the old one; events of samples are records."""
     lines = records(source, choice.broken)
-    spec = next((record for _, record in lines if record is not None), {}).get("spec")
+    spec = next((record for *_, record in lines if record is not None), {}).get("spec")
     if not isinstance(spec, dict):
         raise LogFormatError(f"A log of evals begins with the specification of its run; {source.name} does not.")
     models = at(spec, "completion_fns|model_names.completions|model_name|run_config.completion_fns")
@@ -395,7 +395,7 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
     part.details = details
 
     def events() -> Iterator[tuple[str, Record | None]]:
-        for place, record in lines:
+        for place, _, record in lines:
             if isinstance(at(record, "spec"), dict):
                 raise LogFormatError(f"A log of evals is one run; {place} of {source.name} begins another. Split it.")
             details["reported"] = numeric_items(at(record, "final_report")) or details["reported"]

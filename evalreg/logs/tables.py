@@ -26,7 +26,7 @@ from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.files import BOM, PARQUET, Source
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import LONGEST, BrokenLineError, flat, json_objects, nested_value, places, pyarrow_for
+from evalreg.logs.records import LONGEST, BrokenLineError, flat, nested_value, places, pyarrow_for, records
 
 __all__ = ["read_table"]
 
@@ -230,17 +230,21 @@ def _json(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
     n_rows = n_broken = n_keys = 0
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
     unique = None if wanted.names is None else [part for name in columns for part in (name, name.split(".")[0])]
-    for number, line, record in json_objects(source, wanted.broken, unique):
-        if record is not None and b"\\ud" in line.lower() and not _is_unicode(record):
+    for place, line, record in records(source, wanted.broken, unique):
+        if not isinstance(record, dict | None):
+            if wanted.broken == "raise":
+                raise LogFormatError(f"Every record of a table is an object; {place} of {source.name} is none.")
+            record = None
+        if record is not None and (not line or b"\\ud" in line.lower()) and not _is_unicode(record):
             if wanted.broken == "raise":
                 advice = "Was an answer cut off within a character? Remove the line, or that half."
                 half = "has half a surrogate pair, such as \\ud83d alone"
-                raise BrokenLineError(half, advice).of(source, number, n_rows)
+                raise BrokenLineError(half, advice).of(source, place, n_rows)
             record = None
         if record is None:
             n_broken += 1
             continue
-        where = f" in line {number} of {source.name}"
+        where = f" in {place} of {source.name}"
         n_keys += len(record)
         values = {name: value for name in nested for held, value in [nested_value(record, name, where)] if held}
         if wanted.names is None:

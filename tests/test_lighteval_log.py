@@ -101,3 +101,8 @@ def test_values_that_are_no_numbers_are_refused(tmp_path):
     parquet.write_table(text, path)
     with pytest.raises(LogFormatError, match=r"row 0 of .* metrics that are no struct"):
         er.read_log(path)
+    flat = {"example": ["q1", "q2"], "full_prompt": ["a", "b"], "predictions": [["a"], ["b"]], "acc": [1.0, 0.0]}
+    parquet.write_table(pa.table(flat), path)
+    with pytest.raises(LogFormatError, match="are tables: name the file and its columns by `roles`"):
+        er.read_log(tmp_path)
+    assert er.read_log(path, roles={"item": "example", "score": "acc"}).frame["score"].tolist() == [1, 0]

@@ -273,5 +273,6 @@ LIGHTEVAL = Format(
     choose={"metric": ("", "metrics")},
     figure=lambda reported, score: (score.metric,),
     repeats="number",
-    empty="those of examples are in details_*.parquet. Run lighteval with --save-details.",
+    empty="those of examples are in details_*.parquet, which lighteval writes with --save-details. Old ones, with a "
+    "column for each metric, are tables: name the file and its columns by `roles`.",
 )

@@ -303,14 +303,13 @@ class Family:
     """What the estimates of one kind know besides parameters, scores and bread; this one knows nothing more.
 
     `interval_rule` names the default intervals where a rule of its own makes them. `own_range` says whether those in
-    [0, 1] need what is held here, `not_resolved` why the estimate is not solved again without a cluster (empty where it
-    can be), and `not_clustered` why its rows are in no clusters.
+    [0, 1] need what is held here, and `not_resolved` why the estimate is not solved again without a cluster (empty
+    where it can be).
     """
 
     interval_rule: str = ""
     own_range: ClassVar[bool] = False
     not_resolved: ClassVar[str] = ""
-    not_clustered: ClassVar[str] = ""
     # The clustering whose clusters count as rows do elsewhere; None where rows count.
     unit: Names | None = None
 

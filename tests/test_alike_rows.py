@@ -124,19 +124,6 @@ def test_of_a_model_they_are_those_of_its_own_comparisons():
         np.testing.assert_allclose(interval, slow_interval(rows), rtol=SAME)
 
 
-def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
-    log = judged()
-    found = board_of(log).dependence(of="pairs")
-    assert found.index.names == ["clusters", "left", "right"]
-    rows = oriented(log)
-    for left, right in (("model-01", "model-02"), ("model-02", "model-04")):
-        own = rows[(rows["model"] == left) & (rows["other"] == right)]
-        row = found.loc[("prompt", left, right)]
-        np.testing.assert_allclose(row[["icc", "lower", "upper"]], slow_interval(own), rtol=SAME)
-        alone = er.mean(own, groups="passage")
-        assert row["design_effect"] == pytest.approx(alone.to_frame()["design_effect"].iloc[0], rel=SAME)
-
-
 def test_where_one_cluster_holds_all_variation_there_is_no_interval():
     frame = pd.DataFrame({"score": np.arange(40) < 3, "passage": np.arange(40) // 5})
     with pytest.warns(FewClustersWarning):

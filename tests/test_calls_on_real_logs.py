@@ -240,7 +240,7 @@ def test_a_sample_of_answers_and_questions_has_the_error_of_survey(sampled, of_r
     asked = {"item": "question_id", "sample": "sample"}
     full = er.mean(out, "correct", **asked, target="the full benchmark", n_population=2000)
     assert full.bse.iloc[0] == pytest.approx(of_r["two_stage_se"], rel=SAME)
-    these = er.mean(out, "correct", **asked, target="these questions")
+    these = er.mean(out, "correct", strata="question_id", strata_weights="macro")
     noise = out.groupby("question_id")["correct"].var() / 10
     assert these.bse.iloc[0] == pytest.approx(np.sqrt(noise.sum()) / 800, rel=SAME)
 

@@ -75,7 +75,7 @@ def test_a_models_effective_comparisons_are_out_of_its_own(board):
         assert pair.to_frame().eval("n_eff * design_effect").iloc[0] == pytest.approx(either, rel=SAME)
 
 
-@pytest.mark.parametrize("options", [{}, {"standardise": "uniform"}, {"standardise": "observed"}])
+@pytest.mark.parametrize("options", [{}, {"standardise": "uniform"}])
 def test_models_of_two_boards_are_out_of_their_own_comparisons(options):
     parts = [er.datasets.judge_log(n_models=4, n_prompts=60, seed=seed).assign(style="plain") for seed in (1, 2)]
     for part in parts:

@@ -267,7 +267,7 @@ REFUSED = {
         er.panel(LOG, judges=["score", "score"], human="x")  # column="score"
         er.noise(LOG, passes="answer")
         er.mean(log, over="subject")
-        er.mean(log, over="subject", item="question", target="these questions")
+        er.mean(log, over="subject", item="question", target="the full benchmark")
         er.mean(log, q=0.5)
         er.pass_at_k(put(run=np.arange(40)), k=[2, 2], item="question", sample="run")
         er.pass_at_k(put(run=np.arange(40)), k=[], item="question", sample="run")

@@ -137,25 +137,10 @@ def test_scores_of_one_so_far_leave_everything_open_until_they_vary():
     assert (found.loc[45:, "lower"] > 0.3).all()
 
 
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")  # looks from the first clusters on
-def test_the_running_intersection_is_what_all_intervals_so_far_share():
-    log = growing().query("model == 'new'")
-    plain = er.confidence_sequence(log, groups="passage", start=3)
-    cut = er.confidence_sequence(log, groups="passage", start=3, running=True)
-    for i in range(len(plain)):
-        low, high = plain["lower"].iloc[: i + 1].max(), plain["upper"].iloc[: i + 1].min()
-        assert (cut["lower"].iloc[i], cut["upper"].iloc[i]) == (low, high)
-    assert cut[["estimate", "se", "n"]].equals(plain[["estimate", "se", "n"]])
-
-
-def test_order_sorts_first_and_keeps_the_rows_of_a_cluster_together():
+def test_the_rows_of_a_cluster_must_come_together():
     log = growing().query("model == 'new'").reset_index(drop=True)
-    log["done"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(log["passage"].factorize()[0], "h")
-    shuffled = log.sample(frac=1, random_state=1)
     with pytest.raises(DataError, match="must come together"):
-        er.confidence_sequence(shuffled, groups="passage")
-    found = er.confidence_sequence(shuffled, groups="passage", order="done")
-    np.testing.assert_allclose(found, er.confidence_sequence(log, groups="passage"), rtol=SAME)
+        er.confidence_sequence(log.sample(frac=1, random_state=1), groups="passage")
 
 
 def test_all_that_is_possible_is_shown_until_scores_vary():

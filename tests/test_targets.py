@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, FewClustersWarning, NotAvailableError
+from evalreg.errors import ArgumentError, FewClustersWarning
 
 FULL = "the full benchmark"
 
@@ -64,27 +64,15 @@ def test_the_variance_of_questions_drawn_one_by_one_is_that_of_all_possible_draw
     assert np.mean(variances) == pytest.approx(np.var(means), rel=1e-10)
 
 
-def test_only_these_questions_is_the_noise_of_the_answers():
+@pytest.mark.filterwarnings("ignore::evalreg.errors.IndependenceWarning")
+def test_strata_of_questions_have_the_noise_of_the_answers():
     # By hand: the variance of the answers to each question over their number, averaged.
     log = er.datasets.sampled(n_models=2, seed=3)
-    asked = {"by": "model", "item": "question", "sample": "sample"}
-    found = er.mean(log, **asked, target="these questions")
+    found = er.mean(log, by="model", strata="question", strata_weights="macro")
     each = log.groupby(["model", "question"])["score"].agg(["var", "count"])
     by_hand = (each["var"] / each["count"]).groupby("model").sum() / 100**2
     np.testing.assert_allclose(found.bse**2, by_hand, rtol=1e-12)
-    np.testing.assert_allclose(found.params, er.mean(log, **asked).params, rtol=1e-12)
-    assert "Target: these questions" in found.summary(details=True).sentences[0]
-    single = log.drop(log.index[(log["question"] == log["question"].iloc[0])][1:])
-    with pytest.raises(NotAvailableError, match="two answers or more"):
-        er.mean(single, **asked, target="these questions")
-    with pytest.raises(ArgumentError, match="cannot matter"):
-        er.mean(log, **asked, groups="question", target="these questions")
-    with pytest.raises(ArgumentError, match="`n_population` cannot matter"):
-        er.mean(log, **asked, n_population=400, target="these questions")
-    with pytest.raises(ArgumentError, match="needs `item`"):
-        er.mean(log, by="model", target="these questions")
-    with pytest.raises(NotAvailableError, match="leaves nothing to pair"):
-        er.compare(log, item="question", sample="sample", target="these questions")
+    np.testing.assert_allclose(found.params, er.mean(log, by="model", item="question", sample="sample").params)
 
 
 def answered(drawn, right, k, passage=None):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import pandas as pd
 
 from evalreg.boards.judges import Judging, judging_of
-from evalreg.boards.pairs import Pairs, condorcet_cycles, head_to_head, pair_dependence
-from evalreg.checks import FloatArray, fraction, option
+from evalreg.boards.pairs import Pairs, condorcet_cycles, head_to_head
+from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.special import TOO_FEW_EFFECTIVE, sparsity
-from evalreg.data.clusters import axis_name, find_axis
+from evalreg.data.clusters import axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
 from evalreg.results.multiple_models import Together
@@ -246,79 +246,6 @@ class Board(Results):
                 params, cov = params.iloc[:n], cov.linear(np.eye(len(params))[:n], self.estimate.names[:n])
             held = self.cov.cache[name] = (self.estimate, (params, cov))
         return cast("Together", held[1])
-
-    def dependence(self, alpha: float = 0.05, *, of: Literal["models", "pairs"] = "models") -> pd.DataFrame:
-        """How alike the comparisons of a cluster are, with intervals, beside what that does to the error bar.
-
-        Parameters
-        ----------
-        alpha : float, default 0.05
-            Level; 0.05 gives 95% intervals.
-        of : {"models", "pairs"}, optional
-            "models", the default: of the comparisons of one model, each scored as that model's, which share its answer
-            to a prompt. "pairs": of those of one pair of models, which share both answers.
-
-        Returns
-        -------
-        DataFrame
-            The columns of `Results.dependence`; one row for each clustering and parameter, or for each clustering,
-            left and right (and stratum before these, where there are several). NaN for Bradley-Terry ratings, whose
-            models have no scores of their own.
-
-        Raises
-        ------
-        NotAvailableError
-            If there are no clusters, or, of pairs, the models are not told by pairs.
-
-        Warns
-        -----
-        ZeroVarianceWarning
-            If a correlation has no interval.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.judge_log(n_models=3, n_prompts=80, seed=1)
-        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
-        >>> board.dependence(of="pairs").loc["prompt", ["icc", "lower", "upper"]].round(2)
-                            icc  lower  upper
-        left     right
-        model-01 model-02  0.43   0.28   0.57
-                 model-03  0.44   0.28   0.58
-        model-02 model-03  0.54   0.38   0.67
-        """
-        if option("of", of, ("models", "pairs")) == "models":
-            return super().dependence(alpha)
-        return pair_dependence(self._pairs, self.cov.axes, self.cov.options, fraction("alpha", alpha))
-
-    def sparsity(self, dimension: str | None = None) -> pd.DataFrame:
-        """How thinly the comparisons behind each win rate are spread over clusters.
-
-        Parameters
-        ----------
-        dimension : str, optional
-            Which clustering; the one with most clusters by default.
-
-        Returns
-        -------
-        DataFrame
-            By parameter: concentration (H, the mean over pairs of the sum of squared shares of clusters),
-            effective_clusters (Kish), largest_share of one cluster, and single, the share of the weight on pairs that
-            met under one cluster alone.
-
-        Raises
-        ------
-        NotAvailableError
-            For anything but win rates, and for independent rows.
-        """
-        estimate, axes = self.estimate, self.cov.axes or self.axes
-        if estimate.cells is None or not axes:
-            raise NotAvailableError(
-                "`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons."
-            )
-        axis = max(axes, key=estimate.scores.n_clusters) if dimension is None else find_axis(dimension, axes)
-        table = pd.DataFrame(vars(sparsity(estimate, axis)), index=list(estimate.names))
-        return table.rename(columns={"effective": "effective_clusters"})
 
     @property
     def _pairs(self) -> Pairs:

@@ -8,22 +8,19 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, counted, fraction, hold, issue
+from evalreg.checks import FloatArray, IntArray, counted, fraction, hold
 from evalreg.covariance.crossed import USUAL_LEVEL, Widths
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.proportions import logit_interval
 from evalreg.covariance.terms import errors_by_cell
-from evalreg.data.clusters import Axis, Codes, Groups, Labels, axis_name, union
+from evalreg.data.clusters import Axis, Codes, Groups, Labels, union
 from evalreg.data.engine import Query
 from evalreg.data.engine_pairs import EXCHANGED, FIRST_SCORE, PairsInEngine, read_pairs_in_engine, read_summed_pairs
 from evalreg.data.pairs import PairCells, PairRoles, open_pairs, read_pairs
 from evalreg.data.sums import SummedLog, with_joint
-from evalreg.errors import NotAvailableError, Note
-from evalreg.inference.dependence import correlation_columns, refuse_without_clusters, sums_of_cells
+from evalreg.errors import NotAvailableError
 from evalreg.inference.simultaneous import adjust_pvalues
-from evalreg.numerics.moments import icc_of
 from evalreg.scores.base import Cells, CellScores, cell_sums, extremes
 from evalreg.scores.engine import EngineScores, Measured
 from evalreg.scores.stacking import SummedPairScores
@@ -242,27 +239,6 @@ def head_to_head(pairs: Pairs, errors: tuple[Widths, FloatArray], alpha: float |
         keys = pairs.keys(left, right)
         parts.append(pd.DataFrame({**keys, **columns}).set_index(list(keys)))
     return pd.concat(parts).sort_index()
-
-
-def pair_dependence(pairs: Pairs, axes: tuple[Axis, ...], options: ResolvedCov, alpha: float) -> pd.DataFrame:
-    """How alike the comparisons of one pair are within clusters, one row for each clustering and pair."""
-    refuse_without_clusters(axes)
-    scores = pairs.in_memory("`dependence` of pairs")
-    keys, (count, weight) = pairs.keys(pairs.first, pairs.second), (pairs.sums.count, pairs.sums.weight)
-    index, every = pd.MultiIndex.from_frame(pd.DataFrame(keys)), sparse.eye_array(count.size, format="csr")
-    squares = scores.row_squares()
-    factor = count / np.maximum(count - 1, 1)
-    naive = np.where((count > 1) & (squares > 0), squares / weight**2 * factor, np.nan)
-    parts: dict[str, pd.DataFrame] = {}
-    notes: list[Note] = []
-    for axis in axes:
-        sums = sums_of_cells(scores, pairs.sums, axis, every)
-        part, axis_notes = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
-        variance = pairs.errors((axis,), options)[0].variance
-        parts[axis_name(axis)] = part.assign(design_effect=variance / naive, se_ratio=np.sqrt(variance / naive))
-        notes += axis_notes
-    issue(notes)
-    return pd.concat(parts, names=["clusters", *keys])
 
 
 def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import evalreg
+from evalreg import choices
 from evalreg.errors import ArgumentError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -177,8 +178,13 @@ def _read(node: ast.FunctionDef, tree: ast.Module) -> Iterator[Option]:
     plain = [*node.args.posonlyargs, *node.args.args]
     missing: list[ast.expr | None] = [None] * (len(plain) - len(node.args.defaults))
     defaults = [*missing, *node.args.defaults, *node.args.kw_defaults]
-    for argument, default in zip([*plain, *node.args.kwonlyargs], defaults, strict=True):
-        annotation = _written_out(argument.annotation, tree)
+    arguments = [(*pair, tree) for pair in zip([*plain, *node.args.kwonlyargs], defaults, strict=True)]
+    if node.args.kwarg is not None:  # stars stand for what estimators share: rows to choose, and what comes last
+        at = [argument.arg for argument, *_ in arguments].index("missing")
+        subset, *last = _shared(ast.unparse(node.args.kwarg).partition("Unpack[")[2].rstrip("]"))
+        arguments = [*arguments[:at], subset, *arguments[at:], *last]
+    for argument, default, home in arguments:
+        annotation = _written_out(argument.annotation, home)
         yield Option(
             argument.arg,
             annotation,
@@ -187,6 +193,13 @@ def _read(node: ast.FunctionDef, tree: ast.Module) -> Iterator[Option]:
             re.sub(r'(?<!: )\{"[^{}]*\}', _as_typed, described.get(argument.arg, "")),
             tuple(re.findall(r"'([^']*)'", " ".join(re.findall(r"Literal\[([^\]]*)\]", annotation)))),
         )
+
+
+def _shared(kind: str) -> list[tuple[ast.arg, ast.expr | None, ast.Module]]:
+    """The options of a record of `choices`, None where left out."""
+    hints, home = getattr(choices, kind).__annotations__, _head(_file_of("choices"))
+    written = {name: ast.parse(hint.__forward_arg__, mode="eval").body for name, hint in hints.items()}
+    return [(ast.arg(name, annotation), ast.Constant(None), home) for name, annotation in written.items()]
 
 
 def _as_typed(written: re.Match[str]) -> str:

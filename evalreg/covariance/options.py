@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from textwrap import indent
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from evalreg.checks import covariance_hint, listed, option, passed
-from evalreg.choices import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName
+from evalreg.choices import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, EstimatorOptions, RepairName, SscName
 from evalreg.data.clusters import Axis, as_label_dict, axes_of, axis_name, name_in_use, no_source, same_partition, union
 from evalreg.data.clusters import Groups as Groups
 from evalreg.errors import (
@@ -195,7 +195,9 @@ def takes_ssc(cov: object) -> bool:
     return isinstance(cov, str) and any(kind.takes_ssc for name, kind in KINDS.items() if name == cov)
 
 
-def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = None) -> CovOptions:
+def check_cov_options(
+    cov: Any = None, ssc: Any = None, dof: Any = None, repair: Any = None, alike: Any = None
+) -> CovOptions:
     """Check the covariance keywords against their tables: `ssc` goes with "CR1" alone, `alike` with no other."""
     if cov is not None:
         option("cov", cov, COVS, covariance_hint(cov))
@@ -220,6 +222,11 @@ def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = No
             "Leave these out, or `alike`."
         )
     return CovOptions(cov, ssc, _check_dof(dof), repair, alike)
+
+
+def requested_options(options: EstimatorOptions) -> CovOptions:
+    """What an estimator was asked about its covariance; `subset` was taken before."""
+    return check_cov_options(**cast("Any", options))
 
 
 def _check_dof(dof: Any) -> DofName | float | None:
@@ -271,8 +278,6 @@ def resolve_cov(requested: CovOptions, clustered: bool, default: CovName = "CR2"
 
 def grouped(estimate: Estimate, groups: Groups) -> tuple[Estimate, tuple[Axis, ...]]:
     """Axes named by `groups`, and the estimate with the labels that it may hold; models held apart share no cluster."""
-    if groups is not None and estimate.family.not_clustered:
-        raise ArgumentError(estimate.family.not_clustered)
     scores, axes = resolve_groups(estimate.scores, groups)
     family = estimate.family
     if scores is not estimate.scores:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, nearest_or_all, option
-from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov
+from evalreg.choices import EstimatorOptions, MissingName
+from evalreg.covariance.options import CovOptions, requested_options, resolve_cov
 from evalreg.covariance.proportions import logit_interval, proportion_interval
 from evalreg.covariance.reach import Ends
 from evalreg.covariance.terms import assemble
@@ -69,12 +69,8 @@ def classification(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Accuracy, precision, recall, F1, kappa and metrics of scores, with error bars valid when rows are dependent.
 
@@ -162,7 +158,7 @@ def classification(
     >>> results.params.index.tolist(), results.n_clusters
     (['f1'], {'passage': 40})
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     if str(metric) in TITLES or str(metric).startswith(AT_RATE):
         if average is not None or classes is not None:
             raise ArgumentError(f'`metric="{metric}"` is of scores of two classes: leave out `average` and `classes`.')

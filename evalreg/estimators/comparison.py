@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +26,7 @@ from evalreg.inference.intervals import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of
 from evalreg.inference.wald import Contrasts
-from evalreg.numerics.limits import EXACT
+from evalreg.planning.power import checked_count
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize, estimates_axes
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
@@ -827,7 +826,9 @@ def sign_test(wins: int, losses: int) -> SignTest:
     >>> er.sign_test(8, 2)
     SignTest(statistic=8, p_value=0.109375, n=10)
     """
-    wins, losses = _count("wins", wins), _count("losses", losses)
+    wins, losses = (
+        checked_count(name, value, 0, "questions without ties") for name, value in (("wins", wins), ("losses", losses))
+    )
     return SignTest(wins, float(sign_pvalues(wins, losses)), wins + losses)
 
 
@@ -839,17 +840,6 @@ def sign_pvalues(wins: Any, losses: Any) -> FloatArray:
     fewer, n = np.minimum(wins, losses), np.add(wins, losses)
     tail = special.betainc(np.maximum(n - fewer, 1), fewer + 1.0, 0.5)
     return np.where(np.equal(wins, losses), 1.0, np.minimum(1.0, 2 * tail))
-
-
-def _count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise errors.ArgumentTypeError(f"`{name}` must be a count; got {type(value).__name__} {value!r}.")
-    number = int(value) if isinstance(value, numbers.Integral) else float(value)
-    if not 0 <= number <= EXACT or number != int(number):
-        raise errors.ArgumentError(
-            f"`{name}` must be a whole number from 0 to 2**53; got {value!r}. Ties count as neither wins nor losses."
-        )
-    return int(number)
 
 
 @dataclass(frozen=True, eq=False)

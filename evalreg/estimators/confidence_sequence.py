@@ -13,7 +13,6 @@ from evalreg.checks import (
     BoolArray,
     FloatArray,
     IntArray,
-    counted,
     fraction,
     issue,
     listed,
@@ -22,10 +21,10 @@ from evalreg.checks import (
     whole_number,
 )
 from evalreg.choices import MissingName
-from evalreg.data.clusters import Codes, Groups, axis_name, joint, known_column, with_roles
+from evalreg.data.clusters import Codes, Groups, axis_name, joint, with_roles
 from evalreg.data.frame import Table, rows_in_memory
 from evalreg.data.rows import ReadRows, cells_of, read_rows
-from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness, running_intersection
+from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness
 
 SequenceName: TypeAlias = Literal["logit", "wald"]
 
@@ -40,11 +39,9 @@ def confidence_sequence(
     groups: Groups = None,
     model: str | None = None,
     pair: Sequence[Any] | None = None,
-    order: str | None = None,
     alpha: float = 0.05,
     t0: int = 50,
     start: int = 30,
-    running: bool = False,
     method: SequenceName | None = None,
     missing: MissingName = "drop",
 ) -> pd.DataFrame:
@@ -67,17 +64,12 @@ def confidence_sequence(
         Column of the models, for a difference; a cluster's rows of both models come together.
     pair : (first, second), optional
         The two models of `model` whose difference, first minus second, is wanted.
-    order : str, optional
-        Column to sort by first, such as the time at which a cluster was complete. By default rows are in order.
     alpha : float, default 0.05
         Probability of a miss over all looks.
     t0 : int, optional
         Number of clusters at which intervals are to be narrowest, fixed before the first look; 50 by default.
     start : int, optional
         First number of clusters shown, 30 by default: earlier intervals miss too often.
-    running : bool, optional
-        Whether each interval is cut to what all earlier ones have in common. An empty intersection is shown as NaN: the
-        clusters did not come from one population, or a miss has happened.
     method : {"logit", "wald"}, optional
         Scale on which intervals are built: "logit" by default for the mean of scores that all lie in [0, 1], "wald"
         otherwise. On the logit scale they stay in [0, 1], and are all of it while the scores are all alike.
@@ -121,8 +113,6 @@ def confidence_sequence(
     [[-0.067, -0.212, 0.079], [-0.02, -0.112, 0.072]]
     """
     alpha, t0, start = fraction("alpha", alpha), whole_number("t0", t0), whole_number("start", start, 2)
-    if not isinstance(running, bool | np.bool_):
-        raise errors.ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     if method is not None:
         option("method", method, SequenceName)
     table, _ = with_roles(rows_in_memory(data, "`confidence_sequence`"), {"score": score}, model=model)
@@ -130,7 +120,7 @@ def confidence_sequence(
     # Rows of other models are none of this comparison's, and are not counted as dropped.
     labels = {} if model is None else {model: "model"}
     used = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, within=within)
-    totals, counts = _totals(table, used, model, models, order)
+    totals, counts = _totals(used, model, models)
     scores = used.values["score"]
     low, high = float(np.min(scores, initial=np.inf)), float(np.max(scores, initial=-np.inf))
     in_unit, n_clusters = low >= 0 and high <= 1, totals.shape[0]
@@ -168,8 +158,6 @@ def confidence_sequence(
         )
     lower, upper = bounds(path, start, alpha=alpha, t0=t0, logit=logit, limits=limits if bounded else (-np.inf, np.inf))
     issue(_rough_notes(totals, counts, start, score, bounded))
-    if running:
-        lower, upper = running_intersection(lower, upper)
     looks, shown = np.arange(start, n_clusters + 1), slice(start - 1, None)
     columns = {"estimate": path.estimate[shown], "se": path.spread[shown] / np.sqrt(looks), "lower": lower}
     frame = pd.DataFrame(columns, index=pd.Index(looks, name="n_clusters"))
@@ -203,29 +191,24 @@ def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str,
     return []
 
 
-def _totals(
-    table: Table, used: ReadRows, model: str | None, models: tuple[str, ...], order: str | None
-) -> tuple[FloatArray, FloatArray]:
+def _totals(used: ReadRows, model: str | None, models: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
     """Sums and numbers of rows of each cluster in order, a column a model."""
-    axes, rows = used.axes or (), used.source.places()
+    axes = used.axes or ()
     if len(axes) > 1:
         raise errors.ArgumentError(
             f"`groups` must name one clustering, since clusters are complete one after another; got {len(axes)}. "
             f'Use the one whose clusters come in one by one, such as groups="{axis_name(axes[0])}".'
         )
-    place = cluster = np.arange(rows.size)
-    if order is not None:
-        place = _places(table, order, rows)
+    cluster, part = np.arange(used.n_rows), np.zeros(used.n_rows, dtype=np.intp)
     if axes:
-        cluster = _in_order(joint([used.used[name] for name in used.held]), place, axis_name(axes[0]))
-    part = np.zeros(rows.size, dtype=np.intp)
+        cluster = _in_order(joint([used.used[name] for name in used.held]), axis_name(axes[0]))
     if model is not None:
         keys, cell = cells_of(used.used, (model,))
         part = np.array([models.index(name) for (name,) in keys])[cell]
-    shape = (int(cluster.max(initial=-1)) + 1, max(len(models), 1))
-    number, size = cluster * shape[1] + part[place], shape[0] * shape[1]
-    totals, counts = np.bincount(number, used.values["score"][place], size), np.bincount(number, minlength=size)
-    return totals.astype(float).reshape(shape), counts.astype(float).reshape(shape)
+    width, values = max(len(models), 1), (used.values["score"], np.ones(used.n_rows))
+    size, number = (int(cluster.max(initial=-1)) + 1) * width, cluster * width + part
+    totals, counts = (np.bincount(number, of_rows, size).astype(float).reshape(-1, width) for of_rows in values)
+    return totals, counts
 
 
 def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[tuple[str, ...], BoolArray | None]:
@@ -254,28 +237,9 @@ def _pair(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[
     return models, np.append(np.isin(known, models), True)[codes]
 
 
-def _places(table: Table, order: str, rows: IntArray) -> IntArray:
-    """Places of the rows sorted by a column, rows alike in it as they are."""
-    known_column(order, table.columns, "order")
-    if absent := int(np.count_nonzero(table.missing(order)[rows])):
-        raise errors.NonFiniteError(
-            f"`order` must give every row a place; column {order!r} is missing in "
-            f"{counted(absent, 'row')}. Fill it in, or leave them out.",
-            column=order,
-            count=absent,
-        )
-    column = table.to_pandas([order])[order].iloc[rows].reset_index(drop=True)
-    try:
-        return np.asarray(column.sort_values(kind="stable").index, dtype=np.intp)
-    except TypeError:
-        raise errors.ArgumentTypeError(
-            f"`order` must be a column that sorts: numbers, times or text; {order!r} mixes kinds."
-        ) from None
-
-
-def _in_order(cluster: Codes, place: IntArray, name: str) -> IntArray:
-    """Clusters of the rows in order, numbered as they come; an error if the rows of one do not come together."""
-    number, codes = pd.factorize(cluster.codes[place])
+def _in_order(cluster: Codes, name: str) -> IntArray:
+    """Clusters of the rows, numbered as they come; an error if the rows of one do not come together."""
+    number, codes = pd.factorize(cluster.codes)
     runs = np.bincount(number[np.flatnonzero(np.diff(number, prepend=-1))])
     split = np.sort(codes[runs > 1])
     if split.size:
@@ -283,7 +247,7 @@ def _in_order(cluster: Codes, place: IntArray, name: str) -> IntArray:
         raise errors.DataError(
             f"the rows of a cluster must come together, one cluster after another; {split.size} of {runs.size} "
             f"clusters of {name!r} are split ({labels}). Sort by cluster in the order in which clusters were complete, "
-            "and leave incomplete ones out; or name in `order` a column that is the same in all rows of a cluster.",
+            "and leave incomplete ones out.",
             column=name,
             count=split.size,
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import compress
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, IntArray, adjustment, check_target, few_of, listed, option
-from evalreg.choices import THESE, CovName, DofName, MissingName, RepairName, SscName, TargetName
-from evalreg.covariance.options import check_cov_options, clustered_by_items
+from evalreg.choices import EstimatorOptions, MissingName, TargetName
+from evalreg.covariance.options import clustered_by_items, requested_options
 from evalreg.data.answers import NOBODY, Answers, ModelPairs, answers_of, compared_pairs, in_use
 from evalreg.data.clusters import Axis, Groups, quoted_pair, refuse_same, spelled_alike, with_roles
 from evalreg.data.engine import Query
@@ -127,12 +127,8 @@ def compare(
     icc: float | None = ICC_DIFFERENCE,
     target: TargetName = "questions like these",
     n_population: PopulationSize | None = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Comparison:
     """Differences between models over the questions that both answered, with error bars that use the pairing.
 
@@ -170,7 +166,7 @@ def compare(
         of two questions 0.4. None allows for nothing but what was seen, as the t tests of other packages; another
         number is refused where there is no such interval. Models that share no question have that of `mean`, 0.2.
     target : {"questions like these", "the full benchmark"}, optional
-        Which questions the differences are about, as in `mean` (which has contrasts for "these questions").
+        Which questions the differences are about, as in `mean`.
     n_population : int or dict, optional
         For "the full benchmark": how many questions it has, or clusters as {"passage": 896}, as in `mean`; the noise of
         answers (`sample`) stays whole. What is
@@ -220,17 +216,12 @@ def compare(
     >>> comparison.table[["difference", "se", "correlation"]].round(3).loc[("new", "old")].to_dict()
     {'difference': 0.055, 'se': 0.037, 'correlation': 0.31}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     icc = checked_icc(icc)
     if not isinstance(paired, bool | np.bool_):
         raise ArgumentTypeError(f"`paired` must be True or False; got {paired!r}.")
     option("target", target, TargetName)
-    if target == THESE:
-        raise NotAvailableError(
-            '`target="these questions"` leaves nothing to pair, since only the answers vary: use '
-            '`mean(..., by="model", sample=..., target="these questions")` and `contrast`.'
-        )
     by_stratum = "`strata` in `compare`: use `mean` with `by`, `item` and `strata`, and `pairwise()`."
     check_target(target, n_population, None if strata is None else by_stratum)
     dropped = data.dropped if isinstance(data, SummedLog) else None

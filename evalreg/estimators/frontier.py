@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import fraction, listed
-from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options
+from evalreg.choices import EstimatorOptions, MissingName
+from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Groups, known_columns
 from evalreg.data.frame import open_frame
 from evalreg.errors import ArgumentError
@@ -92,12 +92,8 @@ def frontier(
     item: str = "item",
     groups: Groups = None,
     alpha: float = 0.05,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Frontier:
     """Means of several metrics by model, and which models are on the Pareto frontier.
 
@@ -150,7 +146,7 @@ def frontier(
     >>> results.params.round(2).to_dict()
     {'new:score': 0.78, 'new:words': 57.85, 'old:score': 0.74, 'old:words': 57.45}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     fraction("alpha", alpha)
     chosen: list[Any] = list(metrics.values()) if isinstance(cast("Any", metrics), Mapping) else []
     if len(chosen) < 2 or any(direction not in tuple(DIRECTIONS) for direction in chosen):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, fraction, listed
-from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options
+from evalreg.choices import EstimatorOptions, MissingName
+from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Groups, with_roles
 from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import cells_of, read_rows
@@ -118,12 +118,8 @@ def horizon(
     p: float | Sequence[float] = 0.5,
     groups: Groups = None,
     weights: Any = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Horizons:
     """Time horizons: log2 of the human minutes of tasks of which a model solves a share p.
 
@@ -185,7 +181,7 @@ def horizon(
     >>> er.horizon(runs, p=[0.5, 0.8]).params.round(2).to_dict()
     {'m:0.5': 3.44, 'm:0.8': 2.25}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     chances = np.array([fraction("p", chance) for chance in np.ravel(np.array(p, dtype=object))])
     if np.unique(chances).size < max(chances.size, 1):
         raise ArgumentError(f"`p` must name each chance once, and at least one; got {p!r}.")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, issue, listed
-from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov
+from evalreg.choices import EstimatorOptions, MissingName
+from evalreg.covariance.options import CovOptions, requested_options, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.clusters import Groups, known_columns, parse_groups, refuse_same, with_roles
 from evalreg.data.frame import Table, open_frame, rows_in_memory
@@ -57,12 +57,8 @@ def judge_corrected(
     human: str,
     by: str | list[str] | None = None,
     groups: Groups = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Shares of positive answers, corrected for the errors of a judge that a calibration set shows.
 
@@ -124,7 +120,7 @@ def judge_corrected(
     >>> results.params.round(3).to_dict()
     {'mean': 0.5}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     refuse_same({"judge": judge, "human": human})
     table, by_columns = with_roles(rows_in_memory(data, "`judge_corrected`"), {"judge": judge}, by=by)
     if groups is not None:
@@ -217,12 +213,8 @@ def panel(
     judges: Sequence[str],
     human: str | None = None,
     groups: Groups = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """How many independent judges a panel is worth, from the errors that its judges share.
 
@@ -282,7 +274,7 @@ def panel(
     >>> er.panel(log, judges=["a", "b", "c"], human="label").params[["n_eff", "correlation"]].round(2).to_dict()
     {'n_eff': 1.45, 'correlation': 0.53}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     table = open_frame(data)
     names = list(known_columns(list(judges) if np.ndim(judges) else judges, table.columns, "judges"))
     columns = [*names, *known_columns(human, table.columns, "human")]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtri
 
 from evalreg.checks import FloatArray, IntArray, by_stratum, check_target, fraction, listed, option, passed
-from evalreg.choices import THESE, CovName, DofName, MissingName, QuestionsName, RepairName, SscName, TargetName
-from evalreg.covariance.options import CovOptions, check_cov_options, clustered_by_items
+from evalreg.choices import EstimatorOptions, MissingName, QuestionsName, TargetName
+from evalreg.covariance.options import CovOptions, clustered_by_items, requested_options
 from evalreg.data.clusters import Groups, refuse_same, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.frame import Table, open_frame
@@ -101,12 +101,8 @@ def mean(
     target: TargetName = "questions like these",
     n_population: targets.PopulationSize | None = None,
     icc: float | None = ICC_MEAN,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Means of scores with error bars valid when rows within a cluster are dependent.
 
@@ -147,11 +143,11 @@ def mean(
     questions : {"own", "shared"}, optional
         With `by` and `item`: "own", the default, takes each model's mean over the questions that it answered, and warns
         where they are not the same; "shared" keeps the questions that all models answered.
-    target : {"questions like these", "these questions", "the full benchmark"}, optional
-        Which questions the means are about: "questions like these", the default, of which there is no end; "these
-        questions" alone, where only the answers vary (`sample`, two or more to each question, drawn independently of
-        each other); or "the full benchmark" that these were drawn from at random without replacement, whose size is
-        `n_population`. Its answers are taken as they came; with `sample` they are drawn (two or more to each question).
+    target : {"questions like these", "the full benchmark"}, optional
+        Which questions the means are about: "questions like these", the default, of which there is no end; or "the full
+        benchmark" that these were drawn from at random without replacement, whose size is `n_population`. Its answers
+        are taken as they came; with `sample` they are drawn (two or more to each question). These questions alone, of
+        which only the answers vary, are in means of single answers with ``strata=item, strata_weights="macro"``.
     n_population : int or dict, optional
         For "the full benchmark": how many questions it has, where they were drawn one by one; or {"passage": 896}, how
         many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N, with `sample` without the part
@@ -204,7 +200,7 @@ def mean(
     >>> results.n_clusters
     {'passage': 40}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     icc = checked_icc(icc, "scores")
     if over is not None:
         refused = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
@@ -215,11 +211,6 @@ def mean(
     option("questions", questions, QuestionsName)
     option("target", target, TargetName)
     shared = "shared" if questions == "shared" else None
-    if target == THESE:
-        options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
-        again = partial(mean, data, score, by=by, icc=icc, missing=missing, **options)
-        beside = {"groups": groups, "strata": strata, "weights": weights, "n_population": n_population}
-        return targets.these_questions(again, item, sample, **beside, questions=shared)
     check_target(target, n_population, None if weights is None else _UNLIKE_CHANCES)
     table = _opened(data, score, item, {"sample": sample, "weights": weights, "questions": shared})
     shares = targets.checked_shares(strata, strata_weights)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import FloatArray, listed, option, whole_number
-from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options, clustered_by_items
+from evalreg.choices import EstimatorOptions, MissingName
+from evalreg.covariance.options import clustered_by_items, requested_options
 from evalreg.data.clusters import Groups, known_column, names_of, refuse_same, with_roles
 from evalreg.data.engine import Query
 from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
@@ -63,12 +63,8 @@ def pass_at_k(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Chance that any (pass@k) or all (pass^k) of k answers to a question are right, averaged over questions.
 
@@ -144,7 +140,7 @@ def pass_at_k(
     >>> curve.params.round(3).to_dict()
     {'pass^1': 0.538, 'pass^2': 0.373, 'pass^4': 0.233}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     option("require", require, RequireName)
     every = [whole_number("k", size) for size in np.atleast_1d(np.asarray(k, dtype=object))]
     if not every or len(set(every)) < len(every):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
 from evalreg.checks import FloatArray, fraction
-from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
+from evalreg.choices import EstimatorOptions, MissingName
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted, Limits, on_one_side
@@ -238,12 +238,8 @@ def quantile(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Quantiles with error bars valid when rows within a cluster are dependent.
 
@@ -316,7 +312,7 @@ def quantile(
     >>> results.params.index.tolist(), bool(results.conf_int().loc["quantile", 0] < results.params["quantile"])
     (['quantile'], True)
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     q = fraction("q", q)
     split = split_rows(data, {"score": score}, by, groups, weights, missing, "quantile")
     values = split.rows.values["score"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ from scipy import sparse
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all, option, passed
-from evalreg.choices import CovName, DofName, MissingName, RepairName, ScaleName, SscName, TiesName
-from evalreg.covariance.options import check_cov_options
+from evalreg.choices import BoardOptions, EstimatorOptions, MissingName, ScaleName, TiesName
+from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Groups, joint_parts, names_of, parse_groups, rows_where
 from evalreg.data.formula import parse_sides
 from evalreg.data.pairs import PairRoles, as_names
@@ -321,13 +321,8 @@ def bradley_terry(
     ties: TiesName = "half",
     reference: str | None = None,
     scale: ScaleName = "logit",
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
-    alike: str | None = None,
+    **options: Unpack[BoardOptions],
 ) -> Board:
     """Bradley-Terry ratings of models, with error bars that allow for answers used many times.
 
@@ -410,7 +405,7 @@ def bradley_terry(
     >>> board.ranks()["rank"].to_dict()
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
-    requested = check_cov_options(cov, ssc, dof, repair, alike)
+    requested = requested_options(options)
     option("ties", ties, TiesName)
     option("scale", scale, ScaleName)
     sides = None if formula is None else parse_sides(formula)
@@ -495,13 +490,8 @@ def controlled_win_rate(
     formula: str,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
-    alike: str | None = None,
+    **options: Unpack[BoardOptions],
 ) -> Board:
     """Win rates with length, style or position held equal, with errors that include the coefficients' uncertainty.
 
@@ -572,7 +562,7 @@ def controlled_win_rate(
     >>> list(board.params.index)
     ['model-01', 'model-02', 'model-03', 'model-04']
     """
-    requested = check_cov_options(cov, ssc, dof, repair, alike)
+    requested = requested_options(options)
     sides = parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     pairs = gather_pairs(data, roles, groups, "`formula`")
@@ -694,12 +684,8 @@ def ability(
     model: str = "model",
     item: str = "item",
     groups: Groups = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Board:
     """Rasch abilities of models, whose difficulties of items are conditioned out.
 
@@ -771,8 +757,8 @@ def ability(
     if lone:
         text = f"a model needs items that it solved and another did not, or the reverse; {listed(lone)} has none."
         raise DisconnectedError(f"{text} Leave it out, or add items.", column=model, count=len(lone))
-    options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "missing": missing}
-    board = bradley_terry(separated, left="left", right="right", score="score", groups=clusters, **options)
+    sides: dict[str, Any] = {"left": "left", "right": "right", "score": "score"}
+    board = bradley_terry(separated, **sides, groups=clusters, missing=missing, **options)
     said = f"{len(separated)} of {len(pairs)} pairs of answers to one item differ; the others say nothing."
     lines = ("Abilities in logits; they sum to zero. Difficulties of items are conditioned out.", said)
     about = replace(board.estimate.about, model="Ability in logits", outcome=score, lines=lines)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any
+from typing import Any, Unpack
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import BoolArray, FloatArray, counted, listed
-from evalreg.choices import CovName, DofName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options
+from evalreg.choices import EstimatorOptions, MissingName
+from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Axis, Groups, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import CellKeys, Measure, Query, count_of, floats_of
 from evalreg.data.engine_rows import EngineRows, measured_cells, read_in_engine, weighted
@@ -71,12 +71,8 @@ def ratio(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Ratios of two means with error bars valid when rows within a cluster are dependent.
 
@@ -145,7 +141,7 @@ def ratio(
     >>> results.params.index.tolist(), results.n_clusters
     (['ratio'], {'passage': 40})
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     columns = {"numerator": numerator, "denominator": denominator}
     refuse_same(columns)
     about = About(titled("Ratio", by), f"{numerator} / {denominator}", interval="logit", icc=ICC_MEAN)

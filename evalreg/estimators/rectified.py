@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, option
-from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options, resolve_cov
+from evalreg.choices import CovName, DofName, EstimatorOptions, MissingName, OpponentsName, RepairName, SscName
+from evalreg.covariance.options import check_cov_options, requested_options, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, Codes, Groups, Labels, axis_name, refuse_same, rows_where, with_roles
 from evalreg.data.frame import Table, UsedRows, restrict, rows_in_memory
@@ -44,12 +44,8 @@ def rectified_mean(
     human: str,
     by: str | list[str] | None = None,
     groups: Groups = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Means of what human labels would say about all rows, from a judge's scores of all and human labels of a few.
 
@@ -117,8 +113,8 @@ def rectified_mean(
     >>> results.to_frame()[["lambda", "human_se", "se"]].round(3).to_dict("list")
     {'lambda': [0.667], 'human_se': [0.028], 'se': [0.022]}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
-    options = resolve_cov(requested, groups is not None)
+    requested = requested_options(options)
+    resolved = resolve_cov(requested, groups is not None)
     marks = {"judge": judge, "human": human}
     table, by_columns = with_roles(rows_in_memory(data, "`rectified_mean`", [judge, human]), marks, by=by)
     refuse_same(marks)
@@ -138,7 +134,7 @@ def rectified_mean(
     )
     axes = rows.axes or ()
     few = check_labelled(judged, axes)
-    weight, lines, notes = tune(judged, axes, options)
+    weight, lines, notes = tune(judged, axes, resolved)
     about = About(
         model=titled("Rectified mean", by_columns),
         outcome=f"{human}, by judge {judge}",

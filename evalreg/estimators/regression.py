@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from evalreg.checks import family_hint, listed, option
-from evalreg.choices import CovName, DofName, FamilyName, MissingName, RepairName, SscName
-from evalreg.covariance.options import check_cov_options
+from evalreg.choices import EstimatorOptions, FamilyName, MissingName
+from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Axis, Groups, names_of
 from evalreg.data.designs import FormulaColumns, absorbed_columns, read_design
 from evalreg.data.engine import Query
@@ -36,12 +36,8 @@ def fit(
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
     family: FamilyName | Family = "gaussian",
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
+    **options: Unpack[EstimatorOptions],
 ) -> Results:
     """Regression of scores with standard errors valid when rows within a cluster are dependent.
 
@@ -115,7 +111,7 @@ def fit(
     >>> er.fit("score ~ C(model) | question", both, groups="passage").bse.round(4).to_dict()
     {'C(model)[T.old]': 0.0663}
     """
-    requested = check_cov_options(cov, ssc, dof, repair)
+    requested = requested_options(options)
     known_family = named_family(family)
     parsed = parse_formula(formula)
     table, roles = open_frame(data), Roles(parsed.outcome, weights=weights, missing=missing)

@@ -1,29 +1,28 @@
-"""Which questions a mean is about: these alone, or a finite benchmark from which a sample was drawn (Cochran 1977)."""
+"""Which questions a mean is about: a finite benchmark from which a sample was drawn (Cochran 1977)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, issue, listed, muted, option, passed
-from evalreg.choices import FULL, THESE, StrataWeightsName
+from evalreg.checks import FloatArray, IntArray, listed, option, passed
+from evalreg.choices import FULL, StrataWeightsName
 from evalreg.data.answers import AnswerTable, ModelPairs, answers_of
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.data.frame import UsedRows, restrict
 from evalreg.data.rows import CellRows, Roles
-from evalreg.errors import AlignmentError, ArgumentError, DataError, IndependenceWarning, NotAvailableError
-from evalreg.estimate import Estimate, Family, Population, Samples, same_questions
+from evalreg.errors import AlignmentError, ArgumentError, NotAvailableError
+from evalreg.estimate import Estimate, Population, Samples, same_questions
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.differences import paired_answers
 from evalreg.scores.stacking import SampledShares
 
 if TYPE_CHECKING:
     from evalreg.data.clusters import Groups
-    from evalreg.results.results import Results
 
 PopulationSize: TypeAlias = int | Mapping[str, int] | Mapping[str, Mapping[str, int]]
 Shares: TypeAlias = StrataWeightsName | Mapping[str, float]
@@ -38,51 +37,6 @@ def checked_shares(strata: str | None, weights: Shares) -> Shares | None:
     if strata is None and weights != "micro":
         raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
     return None if strata is None else weights
-
-
-def _no_place(beside: list[str]) -> ArgumentError:
-    """What is wrong with arguments beside fixed questions."""
-    return ArgumentError(
-        f'`target="{THESE}"` holds the questions fixed, so that {" and ".join(beside)} cannot matter. Leave out '
-        f"{'it' if len(beside) == 1 else 'them'}."
-    )
-
-
-class OfAnswers(Family):
-    """Estimates of fixed questions, of which only the answers vary."""
-
-    not_clustered = str(_no_place(["`groups`"]))
-
-    def transform(self) -> Family:
-        """A function of them is about the same questions."""
-        return self
-
-
-def these_questions(of: Callable[..., Results], item: str | None, sample: str | None, **beside: object) -> Results:
-    """Means with the error that the answers alone make: each question is a stratum, and all count alike."""
-    if item is None or sample is None:
-        raise ArgumentError(
-            f'`target="{THESE}"` needs `item`, the column of the questions, and `sample`, that of the answers to each.'
-        )
-    if refused := [f"`{name}`" for name, value in beside.items() if value is not None]:
-        raise _no_place(refused)
-    with muted():
-        of(item=item, sample=sample)  # refuses what is no answer to a question
-        try:
-            results = of(strata=item, strata_weights="macro")
-        except DataError as error:
-            raise NotAvailableError(
-                f'`target="{THESE}"` needs two answers or more of every model to every question, because the noise of '
-                f"an answer shows only next to another one ({error.message}) Leave out such questions for all models."
-            ) from None
-    line = (
-        f"Target: these questions. Only the answers ({sample}) vary, independently of each other; the error bar says "
-        f"nothing about other questions. A row is an answer; each {item} counts alike."
-    )
-    about = replace(results.estimate.about, lines=(line,))
-    notes = tuple(note for note in results.notes if note[0] is not IndependenceWarning)
-    issue(notes)
-    return replace(results, estimate=replace(results.estimate, about=about, family=OfAnswers()), notes=notes)
 
 
 # A finite benchmark.

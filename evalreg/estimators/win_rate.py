@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from scipy import sparse
 from evalreg.boards.board import Board
 from evalreg.boards.pairs import Pairs, gather_pairs
 from evalreg.checks import FloatArray, IntArray, by_stratum, listed, nearest, option, passed
-from evalreg.choices import CovName, DofName, MissingName, OpponentsName, RepairName, SscName
-from evalreg.covariance.options import CovOptions, check_cov_options
+from evalreg.choices import BoardOptions, MissingName, OpponentsName
+from evalreg.covariance.options import CovOptions, requested_options
 from evalreg.data.clusters import Groups
 from evalreg.data.pairs import PairRoles, as_name, as_names
 from evalreg.data.rows import joint_names
@@ -47,10 +47,6 @@ class Schedule:
     mix: Matrix  # T, (n_params, n_rates); the identity without a mix
     mean: FloatArray  # (n_cells,): psi
     weight: FloatArray  # (n_cells,): of the rows
-    # Where strata have the shares of their rows, one where a cell is in a stratum, (n_cells, n_strata), and the stratum
-    # of each rate.
-    members: Matrix | None = None
-    of_rate: IntArray | None = None
 
     @cached_property
     def shares_of_pairs(self) -> Matrix:
@@ -68,14 +64,6 @@ class Schedule:
         """Win rates of the models in the strata, shape (n_rates,)."""
         return np.asarray(self.oriented.sum(axis=1))
 
-    def mixed(self, rates: FloatArray, weight: FloatArray) -> FloatArray:
-        """Parameters from rates (m, n_rates), where cells have these weights, (m, n_cells)."""
-        if self.members is None:
-            return np.asarray(rates @ self.mix.T)
-        by_stratum = np.asarray(weight @ self.members)
-        share = by_stratum / by_stratum.sum(axis=1, keepdims=True)
-        return np.asarray((rates * share[:, self.of_rate]) @ (self.mix != 0).astype(float).T)
-
     def _changes(self, moved: Matrix, gone: Matrix) -> Matrix:
         """By how much rates change where the means of pairs moved, or pairs are gone, both (m, n_cells).
 
@@ -89,14 +77,6 @@ class Schedule:
         more = with_entries(lost, np.where(unsolved, 0.0, lost.data / np.where(unsolved, 1.0, 1.0 - lost.data)))
         return compressed(top + top.multiply(more) + with_entries(lost, np.where(unsolved, np.nan, 0.0)))
 
-    def _again(self, moved: Matrix, gone: Matrix, weight: FloatArray) -> FloatArray:
-        """Parameters then, where cells have these weights, all (m, n_cells); shape (m, n_params)."""
-        rates = self.rates + dense(self._changes(moved, gone))
-        unsolved = np.isnan(rates)
-        result = self.mixed(np.where(unsolved, 0.0, rates), weight)
-        result[np.asarray(unsolved.astype(float) @ abs(self.mix).T) > 0] = np.nan
-        return result
-
     def __call__(self, block: Block) -> Matrix:
         """S_(g) - S, shape (n_clusters, n_params); NaN where a model has no pair left."""
         gram, totals = compressed(block.gram), compressed(block.totals)
@@ -106,15 +86,13 @@ class Schedule:
         gone = left <= FULL_LEVERAGE * self.weight[gram.indices]
         # A pair's mean without a cluster differs from psi by -R_g/(n - n_g), R_g the residuals' sum in the cluster.
         moved = with_entries(gram, np.where(gone, 0.0, -totals.data / np.where(gone, 1.0, left)))
-        lost, weight = with_entries(gram, gone.astype(float)), self.weight[None, :]
-        if self.members is None:
-            return times(self._changes(moved, lost), self.mix.T)
-        return self._again(moved, lost, weight - dense(gram)) - self.mixed(self.rates[None, :], weight)
+        return times(self._changes(moved, with_entries(gram, gone.astype(float))), self.mix.T)
 
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Win rates where the means of pairs moved and have these weights, both (n_cells, m): shape (m, n_params)."""
         gone = (weight <= FULL_LEVERAGE * self.weight[:, None]).T
-        return self._again(np.where(gone, 0.0, moved.T), gone.astype(float), weight.T)
+        rates = self.rates + dense(self._changes(np.where(gone, 0.0, moved.T), gone.astype(float)))
+        return np.asarray(rates @ self.mix.T)  # sparse: what is not solved counts where it has a share
 
     def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray:
         """What each pair weighs in a combination: where pairs are gone, the others of a rate have their weight."""
@@ -161,15 +139,10 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
             count=int(lacking.size),
         )
     T = sparse.coo_array((shares[of_stratum], (of_model, np.arange(present.size))), (n_models, present.size)).tocsr()
+    T.eliminate_zeros()
     listing = ", ".join(f"{name} {value:.3g}" for name, value in list(zip(pairs.strata, shares, strict=True))[:6])
-    listing += ", ..." if n_strata > 6 else ""
-    if mix != "observed":
-        lines.append(f"Standardised to a mix of strata that is held fixed: {listing}.")
-        return Schedule(pairs.models, signed, T, *known), lines
-    lines.append(f"Standardised to the strata as observed: {listing}. Their shares vary with the rows.")
-    cells = (np.arange(n_cells), pairs.stratum)
-    members = sparse.coo_array((np.ones(n_cells), cells), shape=(n_cells, n_strata)).tocsr()
-    return Schedule(pairs.models, signed, T, *known, members, of_stratum), lines
+    lines.append(f"Standardised to a mix of strata that is held fixed: {listing}{', ...' if n_strata > 6 else ''}.")
+    return Schedule(pairs.models, signed, T, *known), lines
 
 
 def _each(names: list[str]) -> str:
@@ -234,11 +207,9 @@ def _shares(pairs: Pairs, mix: str | Mapping[str, float]) -> FloatArray:
     if not isinstance(mix, Mapping):
         if not isinstance(mix, str):
             what = type(mix).__name__
-            raise ArgumentTypeError(f'`standardise` must be "uniform", "observed" or a mapping; got {what}.')
-        option("standardise", mix, ("uniform", "observed"), " Or give a mapping of shares.")
-        observed = np.bincount(pairs.stratum, pairs.sums.weight, len(pairs.strata))
-        share = np.ones(len(pairs.strata)) if mix == "uniform" else observed
-        return np.asarray(share / share.sum())
+            raise ArgumentTypeError(f'`standardise` must be "uniform" or a mapping; got {what}.')
+        option("standardise", mix, ("uniform",), " Or give a mapping of shares.")
+        return np.full(len(pairs.strata), 1 / len(pairs.strata))
     shares = by_stratum("standardise", mix, pairs.strata, "share")
     try:
         share = np.array([float(value) for value in shares])
@@ -255,42 +226,7 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
     means = of_means(schedule.names, A, sums, pairs.scores, dropped=pairs.dropped, about=about)
     # A model that is second in a pair scores 1 - psi there.
     params, refit = np.asarray(schedule.mix @ schedule.rates), Refit(1.0 / sums.weight, leave_out=schedule)
-    fixed = replace(means, params=params, kind="board", bounded=True, refit=refit)
-    fixed = _over_pairs(fixed, pairs, A)
-    return fixed if schedule.members is None else _with_shares(fixed, pairs, schedule, schedule.members)
-
-
-def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, members: Matrix) -> Estimate:
-    """Win rates over strata whose shares pi_s are estimated: a row adds S_as - S_a to its model's rate by its stratum.
-
-    The shares are means over all rows, one column each; S_a = sum_s pi_s S_as is linearised in them (delta method).
-    """
-    sums, whole = pairs.sums, float(pairs.sums.weight.sum())
-    n_cells, n_strata = members.shape
-    share = np.asarray(members.T @ sums.weight) / whole
-    rates = np.zeros((len(schedule.names), n_strata))
-    model, rate = schedule.mix.tocoo().coords
-    assert schedule.of_rate is not None
-    rates[model, schedule.of_rate[rate]] = schedule.rates[rate]
-    beyond = rates - fixed.params[:, None]
-    every, nothing = sparse.eye_array(n_cells, format="csr"), sparse.csr_array((n_cells, n_strata))
-    around, ones = (sparse.csr_array(block) for block in (members.toarray() - share, np.ones((n_cells, n_strata))))
-    zero, total = np.zeros(n_strata), np.full(n_strata, whole)
-    # Rows count once: with their pair, not with the shares.
-    cells = sums.beside(Cells(zero, total, share, whole * share * (1 - share), zero, zero + 1))
-    return replace(
-        fixed,
-        scores=MappedScores(
-            pairs.scores,
-            sparse.hstack([every, nothing]).tocsr(),
-            offset=sparse.hstack([sparse.csr_array((n_cells, n_cells)), around]).tocsr(),
-            counted=sparse.hstack([every, ones]).tocsr(),
-        ),
-        bread=sparse.vstack([fixed.bread, sparse.csr_array(beyond.T / whole)]).tocsr(),
-        coefficient_map=sparse.hstack([compressed(fixed.coefficient_map), sparse.csr_array(beyond)]).tocsr(),
-        refit=Refit(np.append(1.0 / sums.weight, 1.0 / total), leave_out=schedule),
-        cells=cells,
-    )
+    return _over_pairs(replace(means, params=params, kind="board", bounded=True, refit=refit), pairs, A)
 
 
 def model_means(
@@ -382,13 +318,8 @@ def win_rate(
     opponents: OpponentsName | pd.DataFrame = "uniform",
     by: str | None = None,
     standardise: Mix = None,
-    subset: str | None = None,
     missing: MissingName = "drop",
-    cov: CovName | None = None,
-    ssc: SscName | None = None,
-    dof: DofName | float | None = None,
-    repair: RepairName | None = None,
-    alike: str | None = None,
+    **options: Unpack[BoardOptions],
 ) -> Board:
     """Win rates of models from a log of comparisons, with error bars that allow for answers used many times.
 
@@ -421,9 +352,8 @@ def win_rate(
         schedule is then random too), or given, models in rows and opponents in columns, and held fixed.
     by : str, optional
         Column of strata (languages, say): a win rate for each model in each, named "model:stratum".
-    standardise : {"uniform", "observed"} or mapping, optional
-        With `by`: one win rate a model, over the strata in these shares: equal, by their rows, or given. Equal and
-        given shares are held fixed; observed ones vary with the rows, and add to the standard error.
+    standardise : {"uniform"} or mapping, optional
+        With `by`: one win rate a model, over the strata in these shares, equal or given, which are held fixed.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
         `dropped` count the others. Arrays of groups and weights are those of all rows.
@@ -465,7 +395,7 @@ def win_rate(
     >>> board.ranks()["rank"].to_dict()
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
-    requested = check_cov_options(cov, ssc, dof, repair, alike)
+    requested = requested_options(options)
     if isinstance(opponents, str):
         option("opponents", opponents, OpponentsName)
     if standardise is not None and by is None:

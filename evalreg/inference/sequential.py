@@ -121,13 +121,3 @@ def bounds(
     inside = np.where(known, theta, 0.5)
     middle, half = scipy.special.logit(inside), np.where(known, half, np.inf) / (inside * (1 - inside))
     return scipy.special.expit(middle - half), scipy.special.expit(middle + half)
-
-
-def running_intersection(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What each interval has in common with all before it.
-
-    NaN from where nothing is left. Shapes: lower, upper (n_looks,); returns lower, upper (n_looks,).
-    """
-    low, high = np.maximum.accumulate(lower), np.minimum.accumulate(upper)
-    empty = low > high
-    return np.where(empty, np.nan, low), np.where(empty, np.nan, high)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, Hinting, P, T, issue, muted, option, with_hints
-from evalreg.choices import CovName, DofName, IntervalName, RepairName, SscName
+from evalreg.choices import BoardOptions, CovName, DofName, EstimatorOptions, IntervalName, RepairName, SscName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, Groups, check_cov_options, documented, grouped, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
@@ -826,7 +826,7 @@ def estimator(function: Callable[P, T]) -> Callable[P, T]:
 
     Rows of its `data` are chosen first, and results say how many of how many.
     """
-    signature = inspect.signature(function)
+    signature = _with_shared_options(inspect.signature(function))
 
     @wraps(documented(function))
     def chosen(*args: Any, subset: Any = None, **options: Any) -> T:
@@ -841,7 +841,22 @@ def estimator(function: Callable[P, T]) -> Callable[P, T]:
                 error.add_note("(Row 0 is the first of those that `subset` keeps.)")
             raise
 
+    vars(chosen)["__signature__"] = signature
     return cast(Callable[P, T], chosen)
+
+
+def _with_shared_options(signature: inspect.Signature) -> inspect.Signature:
+    """The signature with the options that estimators share in place of the stars that stand for them."""
+    *parameters, stars = signature.parameters.values()
+    if stars.kind is not stars.VAR_KEYWORD:
+        return signature
+    shared = BoardOptions if "Board" in str(stars.annotation) else EstimatorOptions
+    subset, *last = (
+        inspect.Parameter(name, stars.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__)
+        for name, kind in shared.__annotations__.items()
+    )
+    at = list(signature.parameters).index("missing")
+    return signature.replace(parameters=[*parameters[:at], subset, *parameters[at:], *last])
 
 
 def _of_subset(results: Any, condition: str, n_others: int) -> Any:

@@ -137,7 +137,6 @@ BOARDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "win rates, as sampled": (er.win_rate, {"groups": "prompt", "opponents": "as_sampled"}),
     "win rates, as sampled, weighted, no clusters": (er.win_rate, {"opponents": "as_sampled", "weights": "weight"}),
     "win rates, strata": (er.win_rate, {"groups": "prompt", "by": "language"}),
-    "win rates, observed strata": (er.win_rate, {"groups": "prompt", "by": "language", "standardise": "observed"}),
     "win rates, key": (er.win_rate, {"groups": "prompt", "key": "number"}),
     "ratings": (er.bradley_terry, {"groups": "prompt + judge"}),
     "ratings, no clusters": (er.bradley_terry, {}),

@@ -127,7 +127,7 @@ def test_the_average_over_fixed_evals_is_that_of_independent_regressions(
             cov_type="cluster", cov_kwds={"groups": log["passage"], "use_correction": False}
         )
         params, V = params + weights[name] * fit.params.to_numpy(), V + weights[name] ** 2 * fit.cov_params().to_numpy()
-    with pytest.raises(er.errors.ArgumentTypeError, match="`weights` must be numbers; got str 'half'"):
+    with pytest.raises(er.errors.ArgumentTypeError, match="`weights` must be a number; got str 'half'"):
         evals.average(dict.fromkeys(weights, "half"))
     with pytest.raises(er.errors.ArgumentError, match="sum to 1") as refused:
         evals.average(dict.fromkeys(weights, 1))

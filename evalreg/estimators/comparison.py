@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,7 +25,7 @@ from evalreg.inference.intervals import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of
 from evalreg.inference.wald import Contrasts
-from evalreg.planning.power import checked_count
+from evalreg.planning.power import checked_count, checked_number
 from evalreg.report.answer import short
 from evalreg.report.axes import FigSize, estimates_axes
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
@@ -553,10 +552,7 @@ class Comparison(Printed, Hinting):
         >>> table[["difference", "p_value", "draws"]].round(3).to_dict("records")
         [{'difference': 0.067, 'p_value': 0.25, 'draws': 1024}]
         """
-        if isinstance(null, bool) or not isinstance(null, int | float | np.integer | np.floating):
-            raise errors.ArgumentTypeError(f"`null` must be a number, the difference under the null; got {null!r}.")
-        if not abs(null) <= sys.float_info.max:
-            raise errors.ArgumentError(f"`null` must be a finite number; got {null!r}.")
+        null = checked_number("null", null)
         if self.adjust == "single-step":
             raise errors.NotAvailableError(
                 'the wild test has no "single-step" adjustment. Compare again with adjust="holm", or without `adjust`.'
@@ -566,7 +562,7 @@ class Comparison(Printed, Hinting):
             issue([(errors.FewCarriersWarning, text)])
         options: dict[str, Any] = {"draws": draws, "weights": weights, "alpha": alpha}
         each = [
-            Contrasts(row[None], np.array([float(null)]), (name,))
+            Contrasts(row[None], np.array([null]), (name,))
             for row, name in zip(np.eye(len(self.facts.index)), results.estimate.names, strict=True)
         ]
         tests = [results.wild_test(contrast, seed=seed, **options) for contrast in each]
@@ -577,7 +573,7 @@ class Comparison(Printed, Hinting):
         if adjust is not None:
             table.insert(3, "p_adjusted", adjust_pvalues(table["p_value"].to_numpy(), adjust))
         first = tests[0]
-        table.attrs = {"adjust": self.adjust, "null": float(null), "seed": first.seed, "weights": first.weights}
+        table.attrs = {"adjust": self.adjust, "null": null, "seed": first.seed, "weights": first.weights}
         table.attrs["alpha"] = first.alpha
         return table
 

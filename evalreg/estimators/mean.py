@@ -26,6 +26,7 @@ from evalreg.estimators import targets
 from evalreg.estimators.cells import Split, estimate_cells, from_row_influence, independence_note, rows_by_item, titled
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes
+from evalreg.planning.power import checked_number
 from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.base import Cells
 from evalreg.scores.score_interval import ICC_MEAN, checked_icc, refuse_idle_icc
@@ -70,8 +71,7 @@ def _weights_by_stratum(
     if isinstance(shares, Mapping):
         what = "weight" if argument == "strata_weights" else "size"
         weights = dict(zip(strata, by_stratum(argument, shares, strata, what), strict=True))
-    if not all(isinstance(w, int | float | np.number) and 0 < float(w) < np.inf for w in cast("Any", weights).values()):
-        raise ArgumentError(f"`{argument}` must be positive numbers; got {dict(list(weights.items())[:5])}.")
+    weights = {name: checked_number(argument, w, "hold positive numbers", above=0.0) for name, w in weights.items()}
     for i, name in enumerate(names):
         absent = set(strata) - {stratum[k] for k in np.flatnonzero(row == i)}
         if absent:

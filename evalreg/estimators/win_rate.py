@@ -25,6 +25,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, Independ
 from evalreg.estimate import About, Estimate, Refit, of_means, same_questions
 from evalreg.numerics.limits import FULL_LEVERAGE
 from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, scale_columns, times, with_entries
+from evalreg.planning.power import checked_number
 from evalreg.results.results import estimator, results_of
 from evalreg.scores.base import Block, Cells, extremes
 from evalreg.scores.score_interval import ICC_MEAN, SingleMeans, rows_over_strata
@@ -210,13 +211,10 @@ def _shares(pairs: Pairs, mix: str | Mapping[str, float]) -> FloatArray:
             raise ArgumentTypeError(f'`standardise` must be "uniform" or a mapping; got {what}.')
         option("standardise", mix, ("uniform",), " Or give a mapping of shares.")
         return np.full(len(pairs.strata), 1 / len(pairs.strata))
-    shares = by_stratum("standardise", mix, pairs.strata, "share")
-    try:
-        share = np.array([float(value) for value in shares])
-    except (TypeError, ValueError):
-        raise ArgumentTypeError(f"`standardise` must hold numbers; got {dict(mix)}.") from None
-    if not np.all(np.isfinite(share)) or np.any(share < 0) or not share.sum() > 0:
-        raise ArgumentError(f"`standardise` must hold shares of zero or more, not all of them zero; got {dict(mix)}.")
+    shares, rule = by_stratum("standardise", mix, pairs.strata, "share"), "hold shares of zero or more"
+    share = np.array([checked_number("standardise", value, rule, least=0.0) for value in shares])
+    if not share.sum() > 0:
+        raise ArgumentError(f"`standardise` must {rule}, not all of them zero; got {dict(mix)}.")
     return np.asarray(share / share.sum())
 
 

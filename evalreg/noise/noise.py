@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, muted, option, whole_number
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, muted, option
 from evalreg.choices import MissingName
 from evalreg.data.answers import NOBODY, AnswerTable, clusters_of_questions, read_single_answers
 from evalreg.data.clusters import Axis, Codes, Groups, axis_name, rows_where, with_roles
@@ -24,8 +24,8 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.noise.parts import FEWEST_APART, OF_PAIRS, Parts, middle, noise_columns, noise_parts
-from evalreg.planning.power import detectable, normal_quantiles, t_powers, t_shift, t_shifts
-from evalreg.report.axes import DOTTED, MUTED, FigSize, curve_axes, differences_axes, errors_axes
+from evalreg.planning.power import detectable, normal_quantiles
+from evalreg.report.axes import FigSize, differences_axes, errors_axes
 from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns
 from evalreg.results.results import Results, estimator
 
@@ -259,7 +259,7 @@ def _parts_of(
     return replace(parts, share=parts.prediction / np.where(variance > 0, variance, np.nan), share_se=error)
 
 
-NoiseFigureName: TypeAlias = Literal["errors", "differences", "significance"]
+NoiseFigureName: TypeAlias = Literal["errors", "differences"]
 NoiseTableName: TypeAlias = Literal["models", "pairs"]
 
 
@@ -421,59 +421,6 @@ class Noise(Printed):
         """Answers to each question from which on more hardly pay: the median over pairs, or that of the one model."""
         return middle((self._pairs if len(self._pairs) else self._models)["enough_answers"])
 
-    def curve(self, points: int = 101) -> pd.DataFrame:
-        """The chance that a typical pair comes out significant, by its true difference.
-
-        Parameters
-        ----------
-        points : int, default 101
-            Number of differences, from 0 to 1.5 times the largest that any of the lines needs for the power asked for.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by the difference. Columns "one answer", "answers as here" and "endless answers", those that can be
-            told. A typical pair has the median variances over pairs; where few questions differ it also allows for
-            differences not seen, as `detectable` does.
-
-        Raises
-        ------
-        NotAvailableError
-            If there are fewer than two models.
-        """
-        self._needs_pairs()
-        points = whole_number("points", points, 2)
-        table, pairs = self._pairs, self._pairs[self._pairs["paired"]]
-        pairs = pairs if len(pairs) else table
-        errors = {"one answer": middle(pairs["se_one_answer"]), "answers as here": middle(pairs["se_total"])}
-        left = middle(pairs["data_variance"])
-        errors["endless answers"] = np.sqrt(left) if left > 0 else float("nan")
-        allowed = self._allowed
-        known = {name: se * allowed for name, se in errors.items() if np.isfinite(se) and se > 0}
-        dof = float(np.nanmedian(self.comparison.results.dof)) if self.comparison is not None else np.inf
-        most = 1.5 * t_shift(dof, self.alpha, self.power) * max(known.values())
-        x = np.linspace(0, min(most, 1.0) if self._unit else most, points)
-        lines = {name: t_powers(x / se, dof, self.alpha) for name, se in known.items()}
-        return pd.DataFrame(lines, index=pd.Index(x, name="difference"))
-
-    @property
-    def _allowed(self) -> float:
-        """How many times its standard error a typical pair is tested with: 1 but where few questions differ."""
-        assert self.comparison is not None
-        table = self.comparison.to_frame(self.alpha)
-        plain = t_shifts(table["dof"].to_numpy(), self.alpha, self.power) * table["se"].to_numpy()
-        ratio = self._pairs["detectable"].to_numpy() / plain
-        known = ratio[np.isfinite(ratio)]
-        return float(np.median(known)) if known.size else 1.0
-
-    @property
-    def _unit(self) -> bool:
-        return self.results.estimate.about.unit
-
-    def _needs_pairs(self) -> None:
-        if self.comparison is None:
-            raise NotAvailableError("this figure is of pairs, and there is one model. Add the answers of another one.")
-
     def summary(self, alpha: float | None = None) -> Summary:
         """Standard errors by model and by pair, their parts, and what this benchmark can show.
 
@@ -494,10 +441,9 @@ class Noise(Printed):
 
         Parameters
         ----------
-        kind : {"errors", "differences", "significance"}, optional
-            Standard errors of the models and their parts against their scores; the p-value of every pair against its
-            difference; or the chance that a true difference comes out significant, with one answer to each question, as
-            many as here, and endless ones.
+        kind : {"errors", "differences"}, optional
+            Standard errors of the models and their parts against their scores; or the p-value of every pair against its
+            difference.
         figsize : float or (float, float), optional
             Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
             fits.
@@ -518,18 +464,12 @@ class Noise(Printed):
         """
         option("kind", kind, get_args(NoiseFigureName))
         if kind == "errors":
-            n = self._models["n"]
-            ceiling = int(n.iloc[0]) if self._unit and n.nunique() == 1 and not self.read.axes else None
+            n, unit = self._models["n"], self.results.estimate.about.unit
+            ceiling = int(n.iloc[0]) if unit and n.nunique() == 1 and not self.read.axes else None
             return errors_axes(self._models, xlabel=f"mean {self.read.score}", n=ceiling, figsize=figsize, ax=ax)
-        self._needs_pairs()
-        if kind == "differences":
-            return differences_axes(self._pairs, alpha=self.alpha, detectable=self.detectable, figsize=figsize, ax=ax)
-        ylabel = f"chance of p < {self.alpha:g}"
-        note = "A typical pair: median variances over all pairs, each test two-sided."
-        xlabel = "true difference of two models"
-        ax = curve_axes(self.curve(), xlabel=xlabel, ylabel=ylabel, note=note, figsize=figsize, ax=ax)
-        ax.axhline(self.power, color=MUTED, lw=0.8, ls=DOTTED, zorder=1)
-        return ax
+        if self.comparison is None:
+            raise NotAvailableError("this figure is of pairs, and there is one model. Add the answers of another one.")
+        return differences_axes(self._pairs, alpha=self.alpha, detectable=self.detectable, figsize=figsize, ax=ax)
 
     def __repr__(self) -> str:
         of = f"{self.read.table.mean.shape[1]} questions"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from evalreg.covariance.crossed import Scored, Widths, t_quantile
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.matrices import compressed
+from evalreg.planning.power import checked_number
 from evalreg.report.answer import ranks_text
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value, whole
 from evalreg.results.results import Results
@@ -432,16 +432,12 @@ def _checked_weights(weights: Any, evals: tuple[str, ...], tasks: str) -> FloatA
         raise ArgumentTypeError('`weights` must be a dict by eval, such as {"MATH": 0.5, "DROP": 0.5}, or "precision".')
     if tasks == "drawn":
         raise ArgumentError('stated weights are for tasks="fixed"; drawn tasks count alike, or by "precision".')
-    texts = [weight for weight in weights.values() if isinstance(weight, bool) or not isinstance(weight, Real)]
-    if texts:
-        raise ArgumentTypeError(f"`weights` must be numbers; got {type(texts[0]).__name__} {texts[0]!r}.")
-    by_eval = {str(name): float(weight) for name, weight in weights.items()}
+    rule = "not be negative, the share of an eval"
+    by_eval = {str(name): checked_number("weights", weight, rule, least=0.0) for name, weight in weights.items()}
     if set(by_eval) != set(evals):
         other = sorted(set(by_eval) ^ set(evals))
         raise ArgumentError(f"`weights` must have one weight for each eval; {listed(other)} is only in one of the two.")
     w = np.array([by_eval[name] for name in evals])
-    if not np.isfinite(w).all() or (w < 0).any():
-        raise ArgumentError(f"`weights` must be finite and not negative; got {by_eval}.")
     if abs(w.sum() - 1) > SUM_ERROR:
         scaled = {name: round(float(weight / w.sum()), 9) for name, weight in by_eval.items()} if w.sum() > 0 else {}
         advice = f" Divided by their sum they are {scaled}." if scaled else ""

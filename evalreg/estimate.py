@@ -15,6 +15,9 @@ from evalreg.data.clusters import Axes, Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, transposed, with_entries
+from evalreg.scores.base import EVERY_ROW, with_every_row
+from evalreg.scores.differences import PairedMeans
+from evalreg.scores.score_interval import ICC_DIFFERENCE
 from evalreg.scores.stacking import ConcatScores, StackedScores
 
 if TYPE_CHECKING:
@@ -899,7 +902,14 @@ def _scored_beside(first: Estimate, second: Estimate, scores: Scores) -> Family:
     paired = [of.paired.linear(at) for of, at in zip(families, places, strict=True) if of.paired is not None]
     single = [of.single.linear(at) for of, at in zip(families, places, strict=True) if of.single is not None]
     left, right = (of.single for of in families)
-    both = left.beside(right, scores) if left is not None and right is not None else next(iter(single), None)
+    if left is None or right is None:
+        return same_questions(paired[0] if len(paired) == 1 else None, next(iter(single), None))
+    both = left.beside(right, scores)
+    if scores.stackable and both is not None and np.array_equal(both.weight, both.count):
+        items = {of.paired.item for of in families if isinstance(of.paired, PairedMeans) and of.paired.once}
+        item = items.pop() if len(items) == 1 else EVERY_ROW  # where questions have no name, rows are the same
+        rows = with_every_row(both.scores) if item == EVERY_ROW else both.scores
+        return same_questions(PairedMeans(rows, both.means, both.count, both.contrasts, ICC_DIFFERENCE, item), both)
     return same_questions(paired[0] if len(paired) == 1 else None, both)
 
 

@@ -211,10 +211,14 @@ def test_residuals_that_add_up_to_zero_in_every_cluster_have_no_correlation(wide
     assert levels.dependence()["icc"].isna().all()
 
 
-def test_a_stack_of_bounded_means_keeps_the_intervals_of_its_parts(wide):
-    stacked = _infer(_mean_of(wide, "a").stack(_mean_of(wide, "b"))).conf_int()
-    for name in "ab":
-        _close(stacked.loc[[name]], er.mean(wide, name, groups="passage").conf_int())
+def test_a_stack_of_bounded_means_keeps_the_intervals_of_its_parts_and_compares_the_same_rows(wide, long):
+    by_model = er.mean(long, by="model", item="question", groups="passage")
+    a, b = (er.mean(wide, name, groups="passage") for name in "ab")
+    stacked = a.stack(b, ["a", "b"])
+    _close(stacked.conf_int(), pd.concat([a.conf_int(), b.conf_int()]))
+    _close(stacked.pairwise(), by_model.pairwise().iloc[:1])
+    metrics = by_model.stack(er.mean(long.round(), by="model", item="question", groups="passage"), list("abcdef"))
+    _close(metrics.pairwise().iloc[[0, 1, 5]], by_model.pairwise())
 
 
 # Independent rows

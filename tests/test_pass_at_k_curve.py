@@ -63,8 +63,11 @@ def test_each_k_has_the_interval_that_it_has_alone(log, require):
 
 
 def test_the_gap_is_a_contrast_wherever_the_rows_live(log):
-    curve = er.pass_at_k(log[log["model"] == "new"], **ROLES, k=range(1, 5), require="all")
+    log, options = log[log["model"] == "new"], ROLES | {"k": range(1, 5), "require": "all", "groups": "passage"}
+    curve = er.pass_at_k(log, **options)
     gap = curve.contrast("`pass^1` - `pass^4`")
     assert gap.params.iloc[0] == pytest.approx(curve.params["pass^1"] - curve.params["pass^4"])
-    lazy = er.pass_at_k(pl.from_pandas(log[log["model"] == "new"]).lazy(), **ROLES, k=range(1, 5), require="all")
-    assert lazy.contrast("`pass^1` - `pass^4`").bse.to_numpy() == pytest.approx(gap.bse.to_numpy(), abs=1e-12)
+    gaps = [curve, er.pass_at_k(pl.from_pandas(log).lazy(), **options), er.pass_at_k(log, **options, by="model")]
+    for pairs in (found.pairwise().to_numpy() for found in gaps):
+        assert pairs == pytest.approx(curve.pairwise().to_numpy(), abs=1e-12)
+    assert gap.conf_int().to_numpy()[0] == pytest.approx(curve.pairwise()[["lower", "upper"]].to_numpy()[2], abs=1e-12)

@@ -19,19 +19,11 @@ from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
 from evalreg.data.frame import Table, open_frame, restrict
 from evalreg.data.rows import CellRows, Roles, read_cells
 from evalreg.errors import ArgumentError, DataError, RowList, ScoreRangeError
-from evalreg.estimate import About, same_questions
-from evalreg.estimators.cells import (
-    COMPARE_FIRST,
-    estimate_read,
-    refuse_unless_binary,
-    side_by_side,
-    single_means,
-    titled,
-)
+from evalreg.estimate import About
+from evalreg.estimators.cells import COMPARE_FIRST, estimate_read, refuse_unless_binary, side_by_side, titled
 from evalreg.estimators.mean import solve
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, estimator, results_of
-from evalreg.scores.differences import paired_answers
 from evalreg.scores.score_interval import ICC_MEAN
 
 RequireName: TypeAlias = Literal["any", "all", "same"]
@@ -167,10 +159,7 @@ def pass_at_k(
     if len(every) > 1:
         estimate = side_by_side(estimates)
         about = replace(estimate.about, model=titled(f"{CALLED[require]}k", by_columns), icc=ICC_MEAN)
-        # Each k has the score interval that it has alone.
-        paired = paired_answers(estimate, (item,)) if by_columns and weights is None else None
-        family = same_questions(paired, single_means(replace(estimate, about=about)))
-        estimate = replace(estimate, about=about, family=family)
+        estimate = replace(estimate, about=about)
     estimate = replace(estimate, default_groups=[item])
     with clustered_by_items(estimate, item if groups is None else None):
         return results_of(estimate, axes, requested, unequal_notes(estimate, item, axes) if by_columns else ())

@@ -281,7 +281,7 @@ class PairedMeans(Paired):
         if not first.size:
             return np.zeros(0, dtype=bool)
         # Of columns that have several rows of a question, none is looked up, which may be in an engine.
-        alone = self._n_items == self.count
+        alone = self._alone
         if not (alone[first] & alone[second]).any():
             return np.zeros(first.size, dtype=bool)
         count, a, b = np.diag(self._shared), first, second
@@ -292,10 +292,15 @@ class PairedMeans(Paired):
         """Whether each question is known to be a cluster of its own."""
         return axis == self.item or super()._apart(axis)
 
+    @property
+    def once(self) -> bool:
+        """Whether no column has several rows of a question."""
+        return bool(self._alone.all())
+
     @cached_property
-    def _n_items(self) -> FloatArray:
-        """Questions that each column has rows of, shape (n_columns,)."""
-        return self.scores.column_sums(self.item, identity(self.count.size)).n_clusters
+    def _alone(self) -> BoolArray:
+        """Which columns have one row of each of their questions, shape (n_columns,)."""
+        return np.equal(self.scores.column_sums(self.item, identity(self.count.size)).n_clusters, self.count)
 
     def _homes(self, axis: Axis) -> IntArray | None:
         """Cluster of each question; None where an engine's table is gone and did not say."""

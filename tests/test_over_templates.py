@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import evalreg as er
 
@@ -47,6 +48,12 @@ def test_items_and_templates_are_both_drawn_by_default(rng):
     assert set(crossed.n_clusters) == {"item", "template", "item:template"}
     assert crossed.bse["mean"] == pytest.approx(er.mean(log, groups="item + template").bse.iloc[0], rel=1e-9)
     assert er.mean(log, **ROLES, groups="item").bse["sd"] < crossed.bse["sd"]
+    # Templates that lie evenly tell of their variance no more than as many of a normal distribution.
+    even = log.assign(score=log["template"].str[1:].astype(int) + rng.normal(size=len(log)))
+    (_, raw, noise), drawn, fixed = anova(even), er.mean(even, **ROLES), er.mean(even, **ROLES, groups="item")
+    limits = drawn.conf_int().loc["sd"].to_numpy() ** 2 + noise
+    assert limits == pytest.approx(19 * raw / stats.chi2.ppf([0.975, 0.025], 19), rel=1e-9)
+    assert np.ptp(fixed.conf_int().loc["sd"]) < np.ptp(drawn.conf_int().loc["sd"]) / 2
 
 
 @pytest.mark.parametrize("by", ["template", "item"])

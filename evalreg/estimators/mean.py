@@ -315,19 +315,23 @@ class Spread(Behind):
     """Values theta + k sd of the means of templates, and sd, the root of the variance behind it less a noise.
 
     The interval of sd is that of a chi-squared with as many degrees of freedom as the error of the variance shows,
-    2 v^2/Var(v) and at least 1 (Satterthwaite 1946, Biometrics Bulletin 2), less the noise, as roots. Intervals of the
-    others are made of it and of theirs at this sd (MOVER: Zou and Donner 2008, equations 7 and 8).
+    2 v^2/Var(v) (Satterthwaite 1946, Biometrics Bulletin 2), less the noise, as roots: at least 1, and where templates
+    are drawn at most one less than there are. Intervals of the others are made of it and of theirs at this sd (MOVER:
+    Zou and Donner 2008, equations 7 and 8).
     """
 
     interval_rule = "MOVER, of a t interval and that of the spread by a chi-squared"
     noise: float
     distance: FloatArray  # k of each value
+    over: str
+    n_templates: int
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """Ends of the values, shape (n_values, 2); of the spread at least 0."""
         theta, variance = np.array(estimate.params), self.covariance(cov).variance()
         half, raw = cov.critical(alpha=alpha) * np.sqrt(variance[self.at]), float(self.behind.params[1])
-        nu, tail = max(2 * raw**2 / variance[1], 1.0), np.broadcast_to(alpha, theta.shape)[:, None] / 2
+        most = self.n_templates - 1.0 if any(self.over in axis for axis in cov.axes) else np.inf
+        nu, tail = np.clip(2 * raw**2 / variance[1], 1.0, most), np.broadcast_to(alpha, theta.shape)[:, None] / 2
         spread = np.sqrt(np.maximum(nu * raw / chdtri(nu, np.hstack([tail, 1 - tail])) - self.noise, 0.0))
         k = self.distance[self.at][:, None]
         away = k * (spread - np.sqrt(max(raw - self.noise, 0.0)))
@@ -362,7 +366,7 @@ def mean_over(
     at_spread = np.where(np.arange(value.size) == 1, raw, value)
     behind = from_row_influence(split, at_spread, fixed, labels, about)
     estimate = from_row_influence(split, value, influence, labels, about)
-    family = Spread(behind, np.arange(value.size), noise, distance)
+    family = Spread(behind, np.arange(value.size), noise, distance, over, len(names))
     return results_of(replace(estimate, family=family, default_groups=[item, over]), rows.axes, cov)
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg.errors import EvalregWarning, TooFewClustersError
+from evalreg.errors import EvalregWarning, NotAvailableError, TooFewClustersError
 
 REFERENCE = Path(__file__).parent / "reference"
 # The same few hundred sums in another order.
@@ -267,3 +268,14 @@ def test_degrees_of_freedom_are_satterthwaites_by_hand(whole):
     both = [labelled, (cluster[~has], f[~has], weight)]
     expected = min(satterthwaite_by_hand(both), satterthwaite_by_hand([labelled]))
     assert results.cov.dof()[0] == pytest.approx(expected, rel=SAME)
+
+
+def test_rows_of_an_engine_are_collected_with_all_that_a_call_names():
+    log = er.datasets.passages(n_passages=12, seed=1).assign(human=1.0, by="a").reset_index(drop=True)
+    roles = {"by": "by", "groups": "passage"}
+    for call in (
+        lambda log: er.rectified_mean(log, judge="score", human="human", **roles),
+        lambda log: er.classification(log, truth="human", predicted="score", **roles),
+    ):
+        with pytest.raises(NotAvailableError, match="all that the call names"):
+            call(pl.from_pandas(log).lazy())

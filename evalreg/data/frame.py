@@ -596,7 +596,9 @@ def rows_in_memory(data: Any, what: str, columns: Sequence[str] = ()) -> Table:
     """
     table = open_frame(data)
     if not isinstance(table, Table):
-        named = f"the columns {listed(dict.fromkeys(columns))}" if columns else "the frame"
+        named = (
+            f"the columns {listed(dict.fromkeys(columns))}, and all that the call names," if columns else "the frame"
+        )
         raise NotAvailableError(f"{what} needs rows in memory: collect {named} first.")
     return table
 

@@ -201,9 +201,8 @@ def split_rows(
 
     `numbers` and `texts` are columns by argument; `what` names the statistic in messages.
     """
-    columns = [*numbers.values(), *(texts or {}).values(), *([by] if isinstance(by, str) else by or ())]
-    columns += [name for name in (weights, groups) if isinstance(name, str)]
-    table, by_columns = with_roles(rows_in_memory(data, f"`{what}`", columns), {}, by=by)
+    opened = rows_in_memory(data, f"`{what}`", [*numbers.values(), *(texts or {}).values()])
+    table, by_columns = with_roles(opened, {}, by=by)
     rows = read_rows(
         table,
         numbers,

@@ -142,6 +142,15 @@ def test_briers_score_is_the_mean_of_squares_and_its_error_that_of_a_mean(rng):
     assert found.bse.iloc[0] == pytest.approx(alone.bse.iloc[0])
     # The score interval takes the spread of rows from n in place of n - 1.
     assert found.conf_int().to_numpy() == pytest.approx(alone.conf_int().to_numpy(), rel=2e-3)
+    # The same tasks tell two models apart, whichever clusters are named first.
+    both = pd.concat([log.assign(model="a"), log.assign(model="b", score=log["score"].clip(upper=0.8))])
+    both = both.assign(square=(both["score"] - both["bad"]) ** 2, row=np.tile(np.arange(len(log)), 2))
+    for groups in ("row", "row + task", "task + row"):
+        pairs = er.classification(both, **ROLES, metric="brier", by="model", groups=groups).pairwise()
+        means = er.mean(both, "square", by="model", item="row", groups=groups).pairwise()
+        assert pairs.to_numpy() == pytest.approx(means.to_numpy(), rel=1e-9)
+        named = er.mean(both, "square", by="model", groups=groups).pairwise()
+        assert named.to_numpy() == pytest.approx(means.to_numpy(), rel=1e-9)
 
 
 def test_the_calibration_error_is_the_debiased_root_of_the_square_gaps(rng):

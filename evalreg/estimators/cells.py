@@ -16,7 +16,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.choices import MissingName
 from evalreg.covariance.terms import refuse_parameters
 from evalreg.data.answers import refuse_single
-from evalreg.data.clusters import Axis, Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
+from evalreg.data.clusters import Axes, Axis, Groups, joint_parts, parse_groups, refuse_same, rows_where, with_roles
 from evalreg.data.engine import Measure, Query, floats_of
 from evalreg.data.engine_rows import MIDDLE, measured_cells, read_answers, read_in_engine
 from evalreg.data.frame import Table, rows_in_memory
@@ -112,11 +112,7 @@ def estimate_sums(
         about=replace(about, unit=bounded, levels=on_one_side(cells.low, cells.high)),
         item=() if roles.item is None else (roles.item,),
     )
-    item = estimate.item or (axes[0] if axes else ())
-    paired = None
-    if bounded and item and roles.by and roles.weights is None:
-        paired = paired_answers(estimate, item)
-    return replace(estimate, family=same_questions(paired, single_means(estimate)))
+    return with_score_intervals(estimate, axes=axes or () if bounded and roles.by and roles.weights is None else None)
 
 
 def single_means(estimate: Estimate, which: BoolArray | None = None) -> SingleMeans | None:
@@ -136,9 +132,17 @@ def single_means(estimate: Estimate, which: BoolArray | None = None) -> SingleMe
     return SingleMeans(scores, cells.mean, count, contrasts, icc, squares, cells.weight)
 
 
-def with_score_intervals(estimate: Estimate, which: BoolArray | None = None) -> Estimate:
-    """The same means with their score intervals, where they have any."""
-    return replace(estimate, family=same_questions(None, single_means(estimate, which), estimate.family))
+def with_score_intervals(estimate: Estimate, which: BoolArray | None = None, axes: Axes | None = None) -> Estimate:
+    """The same means with their score intervals, where they have any.
+
+    With `axes`, clusterings of the rows, also those of differences of models on the same questions. Where these have no
+    name, they are the clusters of which there are most.
+    """
+    single, item = single_means(estimate, which), estimate.item
+    if axes and not item:
+        item = max(axes, key=estimate.scores.n_clusters) if len(axes) > 1 else axes[0]
+    paired = paired_answers(estimate, item) if axes is not None and item else None
+    return replace(estimate, family=same_questions(paired, single, estimate.family))
 
 
 @dataclass(frozen=True, eq=False)

@@ -384,7 +384,8 @@ def scored(
         if metric == "ece":
             return _calibration(split, is_true, score, about, requested)
         means = means_of_cells(split, (score - is_true) ** 2, predicted)
-        return with_score_intervals(replace(means, about=replace(about, interval="logit", unit=True, icc=ICC_MEAN)))
+        means = replace(means, about=replace(about, interval="logit", unit=True, icc=ICC_MEAN))
+        return with_score_intervals(means, axes=split.rows.axes if n > 1 and split.rows.weights is None else None)
     # Two cells of each model, of its negatives and its positives.
     cell = 2 * split.codes + is_true
     both = replace(split, names=tuple(f"cell {i}" for i in range(2 * n)), cell=cell)

@@ -1080,7 +1080,7 @@ def _worlds() -> Iterator[tuple[str, Made]]:
     yield "published design, 200 prompts", (100, published, (200,))
     for numbers, names in FOLLOWS.items():
         for what, n in product(names, numbers):
-            yield f"{what}, {n} clusters", (400 if what == "panel" else 100, follows, (what, n))
+            yield f"{what}, {n} clusters", (400, follows, (what, n))
     for what, n in product((*CROSSED, "frontier", "frontier, cheaper"), (10, 30, 100)):
         n_logs = {"mean": 1000, "pass^k": 1000, "horizon": 400, "judge_corrected": 400}.get(what, 200)
         yield f"crossed {what}, {n} clusters", (n_logs, crossed, (what, n))

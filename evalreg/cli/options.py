@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import csv
 import inspect
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,12 +97,13 @@ def number(text: str, wanted: bool = True) -> int | float | str:
 
 
 def words(text: str) -> list[str]:
-    """Names separated by commas; one that holds a comma stands in double quotes."""
+    """Names separated by commas; one that holds a comma, or has blanks around it, stands in double quotes."""
     try:
-        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+        read = next(csv.reader([text], skipinitialspace=True, strict=True), []) if set(text) & {",", '"'} else [text]
     except csv.Error:
-        names = []
-    if not names or not all(names):
+        read = []
+    names = [name if name == text or _quoted(name) in text else name.strip() for name in read]
+    if not all(map(str.strip, names)) or not names:
         raise ArgumentError(
             f'names are separated by commas, as in "a,b"; one with a comma stands in double quotes; got "{text}".'
         )
@@ -127,9 +127,13 @@ def typed_value(value: Any) -> str:
         value = [f"{key}={'none' if entry is None else entry}" for key, entry in value.items()]
     if not isinstance(value, list):
         return "none" if value is None else str(value)
-    typed = io.StringIO()
-    csv.writer(typed, lineterminator="").writerow(value)
-    return typed.getvalue()
+    plain = re.compile(r'(?!\s)[^,"]*(?<!\s)')
+    return ",".join(name if plain.fullmatch(name) else _quoted(name) for name in map(str, value))
+
+
+def _quoted(name: str) -> str:
+    """A name between double quotes, those in it twice."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 # From the source of a function

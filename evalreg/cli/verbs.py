@@ -14,7 +14,7 @@ from typing import Any
 import evalreg as er
 from evalreg.checks import accessing, counted, issue, muted, passed
 from evalreg.cli.commands import Command, common_options
-from evalreg.cli.options import Option, mapping, options_of, typed_value, words
+from evalreg.cli.options import Option, options_of, typed_value, words
 from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
 from evalreg.data.clusters import known_column
 from evalreg.data.where import as_name
@@ -232,14 +232,14 @@ def doctor(request: Request) -> Reply:
 
     roles: dict[str, str] = {}
 
-    def command(verb: str, more: list[str], files: Sequence[str] = ()) -> str:
+    def command(verb: str, more: list[Any], files: Sequence[str] = ()) -> str:
         formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
-        named = ["--roles", typed_value(roles)] if roles else []
+        named = ["--roles", roles] if roles else []
         if more[:1] == ["--roles"]:  # more of them
             known = request.get("roles", {})
-            known = {**known, **mapping(more[1])} if isinstance(known, Mapping) else known
-            named, rest = [], ["--roles", typed_value(known)]
-        return shlex.join(["evalreg", verb, *formula, *(files or request.files), *request.reading(more), *named, *rest])
+            named, rest = [], ["--roles", {**known, **more[1]} if isinstance(known, Mapping) else known]
+        options = [*request.reading(more), *map(typed_value, [*named, *rest])]
+        return shlex.join(["evalreg", verb, *formula, *(files or request.files), *options])
 
     try:
         rows = read(request.files, request.options)

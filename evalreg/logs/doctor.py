@@ -117,7 +117,7 @@ class Diagnosis:
         return {name: table.to_dict("records") for name, table in rows.items()} | plain | {"remarks": [*self.remarks]}
 
 
-def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
+def diagnose(log: AnyLog, say: Callable[[str, list[Any]], str] | None = None) -> Diagnosis:
     """The diagnosis of a log; `say` words a question with its arguments as a command, by default they are Python."""
     frame, clusters, ids, unnamed = log._reading.frame, candidate_clusters(log), question(log), unnamed_roles(log)
     questions = [
@@ -132,17 +132,15 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         if error is None and (refusal is None or request[1] != "fit")
     ]
     if unnamed:
-        roles = ",".join(f"{role}={column}" for role, column in unnamed.items())
         python = f"er.Log(log.frame, {', '.join(f'{role}={column!r}' for role, column in unnamed.items())}).doctor()"
-        commands.insert(0, say("doctor", ["--roles", roles]) if say else python)
+        commands.insert(0, say("doctor", ["--roles", unnamed]) if say else python)
     # What an estimate says of the log is said by it alone.
     notes = next(([text for _, text in result.notes[:MOST_NOTES]] for _, result, error in questions if not error), [])
     if len(frame) > 1 and not commands[len(unnamed) > 0 :]:
         notes = [f"No estimate can be had before this is settled: {refusal}"]
         if isinstance(refusal, UnknownLabelError) and refusal.labels:
-            words = ",".join(f"{word}={side or 'none'}" for word, side in refusal.labels.items())
             python = f"log.win_rate(labels={refusal.labels!r}).leaderboard()"
-            commands.append(say("leaderboard", ["--labels", words]) if say else python)
+            commands.append(say("leaderboard", ["--labels", refusal.labels]) if say else python)
     remarks = [*log.notes, *_remarks(log, clusters.index.tolist()), *notes]
     remarks += [*_read(clusters, len(frame[ids].dropna().drop_duplicates()) if ids else 0), *_alike(log, clusters)]
     return Diagnosis(
@@ -156,7 +154,7 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
 
 
 def columns_that_may_be_scores(
-    frame: pd.DataFrame, roles: Mapping[str, str], say: Callable[[str, list[str]], str]
+    frame: pd.DataFrame, roles: Mapping[str, str], say: Callable[[str, list[Any]], str]
 ) -> Diagnosis:
     """A line for each column of numbers of a table whose scores are not named, and how to name one of them."""
     numbers = [str(name) for name in frame if is_numeric_dtype(frame[name]) and name not in roles.values()]
@@ -169,12 +167,11 @@ def columns_that_may_be_scores(
         "--roles model=COLUMN,item=COLUMN,score=COLUMN; of verdicts on two models, "
         "left=COLUMN,right=COLUMN,winner=COLUMN."
     )
-    named = [",".join(f"{role}={column}" for role, column in {**roles, "score": name}.items()) for name in numbers]
-    commands = tuple(say("doctor", ["--roles", text]) for text in named[:MOST_CHOICES])
+    commands = tuple(say("doctor", ["--roles", {**roles, "score": name}]) for name in numbers[:MOST_CHOICES])
     return Diagnosis({"format": "table", "rows": len(frame)}, {}, (remark,), commands, choices=table)
 
 
-def _worded(request: Question, say: Callable[[str, list[str]], str] | None) -> str:
+def _worded(request: Question, say: Callable[[str, list[Any]], str] | None) -> str:
     """A question as a command, or as a line of Python."""
     (verb, *options), method, arguments, further = request[0].split(), *request[1:]
     if say is None:

@@ -159,7 +159,7 @@ def test_an_error_names_the_option_whose_rule_is_broken(run, line, flag):
     assert (status, output, error.startswith(f"evalreg: error: {flag}: ")) == (3, "", True), error
 
 
-def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
+def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run, monkeypatch):
     mean = "mean logs/passages.csv"
     clustered = f"{mean} --groups passage"
     lines = {"--groups none": f"{clustered} --cov HC1", "--cov naive": f"{mean} --cov CR1"}
@@ -194,8 +194,10 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run):
         cure = re.search(rf"score: ({told} .*)", run(f"{command} nested.json")[2])[1]
         assert value in run(f"{command} nested.json {cure}")[1]
     run("mean logs/passages.csv --format json -o results.json")
-    proposed = re.search(r"`evalreg (table results.json)`", run("mean results.json")[2])[1]
-    assert re.search(r"mean +0.7621\n", run(proposed)[1])
+    for file in ("results.json", "-"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("results.json").read_bytes())))
+        proposed = re.search(rf"`evalreg (table {file})`", run(f"mean {file}")[2])[1]
+        assert re.search(r"mean +0.7621\n", run(proposed)[1])
     stars = "table {}logs/passages.csv --groups passage --formulas 'score ~ n_words'{}"
     assert run(stars.format("--stars true ", ""))[1] == run(stars.format("", " --stars=true"))[1]
     assert "*** p < .001" in run(stars.format("", " --stars true"))[1]

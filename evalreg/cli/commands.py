@@ -312,6 +312,14 @@ error inside evalreg; a gate adds 1 (shown to fail) and 2 (cannot tell).
 """
 
 
+def known_options(command: Command) -> dict[str, Option]:
+    """All options of a command by name; of several functions that share a name, that of the first."""
+    known: dict[str, Option] = {}
+    for option in (*command.options(), *common_options(command)):
+        known.setdefault(option.name, option)
+    return known
+
+
 def common_options(command: Command) -> Iterator[Option]:
     """What every command that computes has; of those that read, also the choices among a log's contents."""
     if command.verb == "demo":

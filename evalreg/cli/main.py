@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 import evalreg
-from evalreg.cli.commands import BY_NAME, COMMANDS, EPILOG, common_options
+from evalreg.cli.commands import BY_NAME, COMMANDS, EPILOG, known_options
 from evalreg.cli.options import Option, typed_value
 from evalreg.errors import ArgumentError, EvalregError
 
@@ -143,10 +143,9 @@ def _message(error: EvalregError, arguments: Sequence[str]) -> str:
     """The message of an error, after the option whose rule is broken; the message itself stays as it is."""
     if error.parameter is None:
         return str(error)
-    command = BY_NAME.get(arguments[0])
     typed = PARAMETERS.get(error.parameter, error.parameter)
-    flags = {} if command is None else {o.name: o.flag for o in (*common_options(command), *command.options())}
-    flag = flags.get(typed, f"--{typed}" if typed in ("output",) else "")
+    option = known_options(BY_NAME[arguments[0]]).get(typed) if arguments[0] in BY_NAME else None
+    flag = option.flag if option else "--output" if typed == "output" else ""
     return f"{flag}: {error}" if flag else str(error)
 
 
@@ -284,9 +283,7 @@ def build_parser(arguments: Sequence[str] = ()) -> Parser:
         if command.reads:
             files = subparser.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=FILES)
             files.complete = COMPLETED  # type: ignore[attr-defined]
-        options: dict[str, Option] = {}
-        for option in (*command.options(), *common_options(command)):
-            options.setdefault(option.name, option)  # the first of several functions that share a name
+        options = known_options(command)
         for option in options.values():
             add_option(subparser, option, option.name not in command.shown, whole)
         subparser.add_argument(

@@ -123,19 +123,21 @@ def _tables(request: Request, reply: Reply, first: Summary, form: str) -> str:
     # The notes of a page are numbered once.
     first = replace(first, sentences=(*first.sentences, *_lines(request, reply)))
     parts = [first, *(_further(name, further, request) for name, further in more.items())]
-    ways: dict[str, Callable[[Summary], str]] = {"md": Summary.as_markdown, "latex": Summary.as_latex}
-    ways |= {"text": lambda part: part.as_text(width), "html": Summary.as_html}
-    texts = [ways[form](part) for part in parts]
+    # How a part is written, how a text is so that it is no markup, and how it stands out.
+    ways: dict[str, tuple[Callable[[Summary], str], Callable[[str], str], str]] = {
+        "text": (lambda part: part.as_text(width), str, "{}"),
+        "md": (Summary.as_markdown, markdown_text, "**{}**"),
+        "latex": (Summary.as_latex, latex_text, r"\noindent\textbf{{{}}}"),
+        "html": (Summary.as_html, html.escape, "<p><strong>{}</strong></p>"),
+    }
+    write, escape, bold = ways[form]
+    texts = [write(part) for part in parts]
     if _is_one_table(reply, form):
         texts[0] = str(reply.result.to_latex())
-    gate = {"text": "{}", "md": "**{}**", "latex": r"\noindent\textbf{{{}}}", "html": "<p><strong>{}</strong></p>"}
     # A browser is told the encoding of a file.
-    head = [f'<!doctype html>\n<meta charset="utf-8">\n<title>evalreg {request.command.name}</title>'] * (
-        form == "html"
-    )
-    escapes: dict[str, Callable[[str], str]] = {"latex": latex_text, "html": html.escape, "md": markdown_text}
-    line = "" if reply.gate is None else escapes.get(form, str)(visible(reply.gate.line))
-    head += [gate[form].format(line)] if line else []
+    title = f'<!doctype html>\n<meta charset="utf-8">\n<title>evalreg {request.command.name}</title>'
+    head = [title] if form == "html" else []
+    head += [bold.format(escape(visible(reply.gate.line)))] if reply.gate is not None else []
     # Commands are to be copied: they are not broken into lines as sentences are.
     tail = list(reply.result.next_steps(form)) if hasattr(reply.result, "next_steps") else []
     return "\n\n".join([*head, *(text for text in texts if text.strip()), *tail])

@@ -135,6 +135,11 @@ class Source:
         return self.stream or str(self.path)
 
     @property
+    def typed(self) -> str:
+        """What names it, to a command and to Python."""
+        return "-" if self.stream == name_of("-") else self.name
+
+    @property
     def place(self) -> Path:
         """Where it lies; the folder that a stream is kept in says nothing of it."""
         return Path(self.name)

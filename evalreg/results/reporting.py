@@ -22,7 +22,7 @@ from evalreg.report.answer import answer_text, board_grid, ranks_sentences, sepa
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import REPORT_FORMATS, Figure, Page, ReportFormat, check_renders, named, rendered_page
-from evalreg.report.sentences import PERCENT, PLAIN, POINTS, reference_text, unit_of, with_interval
+from evalreg.report.sentences import PERCENT, PLAIN, POINTS, best_first, reference_text, unit_of, with_interval
 from evalreg.report.summaries import dropped_text, limit_sentence
 from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value
 from evalreg.results.document import AnyResults, board_of, resolved_options, results_document
@@ -320,9 +320,7 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
 
 
 def _inflation_grid(results: AnyResults) -> Grid:
-    table = standard_error_ratios(results.cov)
-    if results.estimate.about.n_models:
-        table = table.loc[results.params.sort_values(ascending=False, kind="stable").index]
+    table = standard_error_ratios(results.cov).iloc[best_first(results.estimate)]
     columns: dict[str, Iterable[str]] = {"standard error / that of independent rows": map(str, table.index)}
     for name, ratios in table.items():
         columns[str(name)] = ["none" if np.isnan(ratio) else fixed(ratio, 2) for ratio in ratios]

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, accessing, adjustment, fraction, keeps
+from evalreg.data.streams import is_stream, name_of, spooled
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
 from evalreg.inference.simultaneous import ADJUSTMENTS, AdjustName, adjust_pvalues
 from evalreg.report.answer import short
@@ -435,7 +436,8 @@ def _text_of(source: Any) -> tuple[str, str]:
     if not isinstance(source, str | PathLike):
         raise ArgumentError(f"`path_or_text` must be a file or JSON; got {type(source).__name__}.")
     with accessing("path_or_text", source, "a file that can be read"):
-        return Path(source).read_text(encoding="utf-8-sig"), f'"{source}"'
+        path = spooled(source) if is_stream(source) else Path(source)
+        return path.read_text(encoding="utf-8-sig"), f'"{name_of(source)}"'
 
 
 def _no_constant(name: str) -> Any:

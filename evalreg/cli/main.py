@@ -77,7 +77,7 @@ def _run(arguments: list[str]) -> int:
 
 def _computed(options: argparse.Namespace) -> int:
     """Compute and print what a parsed command line asks for."""
-    from evalreg.checks import passing
+    from evalreg.checks import passing, visible
     from evalreg.cli.verbs import run
 
     _check_output(options)
@@ -100,10 +100,8 @@ def _computed(options: argparse.Namespace) -> int:
     _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None) if output.to_file else None)
     # What the result says itself is not said once more.
     texts = dict.fromkeys(" ".join(str(warning.message).split()) for warning in warned)
-    for text in (f"warning: {text}" for text in texts if text not in output.said):
-        _complain(f"{_visible(text)}\n")
-    for line in output.messages:
-        _complain(f"{_visible(line)}\n")
+    for line in (*(f"warning: {text}" for text in texts if text not in output.said), *output.messages):
+        _complain(f"{visible(line)}\n")
     return output.status
 
 
@@ -166,15 +164,10 @@ def _deliver(text: str, output: str | None) -> None:
 
 
 def _fail(message: str) -> int:
-    _complain(f"evalreg: error: {_visible(message, keep=chr(10))}\n")
+    from evalreg.checks import visible  # loads numpy, which a command line in order does not need
+
+    _complain(f"evalreg: error: {visible(message, keep=chr(10))}\n")
     return BAD_INPUT
-
-
-def _visible(text: str, keep: str = "") -> str:
-    """Text with its control characters spelled out; what does so loads data frames, so not before it is needed."""
-    from evalreg.checks import visible
-
-    return visible(text, keep)
 
 
 def _complain(text: str) -> None:
@@ -212,14 +205,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and leaving with status 2."""
-        from evalreg.checks import nearest  # loads numpy, which a command line in order does not need
+        from evalreg.checks import KEYWORDS, nearest  # loads numpy, which a command line in order does not need
 
         unknown = re.search(r"unrecognized arguments: (--[\w-]+)|invalid choice: '(.*?)'", message)
         name = (unknown[1] or unknown[2]) if unknown else ""
         hint = ""
         if name.startswith("--"):
-            from evalreg.checks import KEYWORDS
-
             ours = [f"--{word}" for word in KEYWORDS.get(name[2:].replace("-", "_"), ())]
             hint = next((f" It is called {flag} here." for flag in ours if flag in self.known), "")
         elif name:

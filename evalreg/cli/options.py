@@ -10,6 +10,7 @@ import csv
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,11 @@ class Option:
         return f"--no-{flag}" if self.annotation == "bool" and self.default is True else f"--{flag}"
 
     @property
+    def is_number(self) -> bool:
+        """Whether it takes numbers."""
+        return bool(re.search(r"\b(float|int)\b", self.annotation))
+
+    @property
     def is_list(self) -> bool:
         """Whether commas separate several values."""
         return bool(re.search(r"list\[|Sequence|Iterable", self.annotation))
@@ -65,10 +71,10 @@ class Option:
             has_none = "None]" in self.annotation
             return {name: None if has_none and str(v).lower() in ("none", "null") else v for name, v in pairs.items()}
         if self.is_list:
-            values = [number(part, bool(re.search(r"\b(float|int)\b", self.annotation))) for part in words(text)]
+            values = [number(part) if self.is_number else part for part in words(text)]
             return values[0] if len(values) == 1 and re.search(r"\bstr \|", self.annotation) else values
-        if re.search(r"\b(float|int)\b", self.annotation):
-            value = number(text, True)
+        if self.is_number:
+            value = number(text)
             if isinstance(value, str) and not re.search(r"\b(str|Any)\b", self.annotation):
                 raise refused(self, text)
             return value
@@ -86,13 +92,11 @@ def refused(option: Option, text: str) -> ArgumentError:
     return ArgumentError(f'`{option.name}` must {rule}; got "{text}".{hint}', parameter=option.name)
 
 
-def number(text: str, wanted: bool = True) -> int | float | str:
+def number(text: str) -> int | float | str:
     """A text as a number where it is one."""
-    for kind in (int, float) if wanted else ():
-        try:
+    for kind in (int, float):
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 

@@ -199,11 +199,6 @@ def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures:
         formulas=(*page.formulas, *([_JOINT] if joint else [])),
         sources=(*page.sources, *([all_sources()["joint"].text] if joint else [])),
         options=(*option_texts(results, alpha, seed if joint else None), ("adjust", str(adjust))),
-        code=(
-            "import evalreg as er\n\n"
-            f"# comparison: what er.compare gave, with adjust={adjust!r} and the options listed under Methods\n"
-            f'comparison.report("report.html", alpha={alpha:g})'
-        ),
         document=as_compact_json(comparison._document((alpha,))),
     )
 

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import accessing, counted, fraction, muted, option
+from evalreg.checks import accessing, fraction, muted, option
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, UnequalQuestionsWarning
 from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.answer import answer_text, board_grid, ranks_sentences, separating_column
+from evalreg.report.answer import answer_text, board_grid, dropped_lines, ranks_sentences, separating_column
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import REPORT_FORMATS, Figure, Page, ReportFormat, check_renders, named, rendered_page
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, best_first, reference_text, unit_of, with_interval
-from evalreg.report.summaries import dropped_text, limit_sentence
+from evalreg.report.summaries import limit_sentence
 from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value
 from evalreg.results.document import AnyResults, board_of, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
@@ -116,7 +116,6 @@ def report_page(results: AnyResults, alpha: float, seed: Seed, *, pictures: bool
         figures=figures,
         missing=tuple(missing),
         options=option_texts(results, alpha, seed if board is not None else None),
-        code=_code(results, alpha, seed),
         document=as_compact_json(document),
     )
 
@@ -195,33 +194,14 @@ def further_grids(
 
 def dropped_sentence(results: AnyResults, rows: str = "rows") -> str:
     """Rows that were dropped, and why; `rows` is what one of those in use is."""
-    parts = dropped_text(results.estimate.dropped)
-    if not parts:
-        return f"No row was dropped for a missing value; {results.nobs:,} {rows} are in use."
-    lost = int(results.dropped.sum())
-    were = "was" if lost == 1 else "were"
-    return f"{counted(lost, 'row')} {were} dropped ({parts}); {results.nobs:,} {rows} are in use."
+    (line,) = dropped_lines(results.estimate.dropped) or ("No row was dropped for a missing value.",)
+    return f"{line[:-1]}; {results.nobs:,} {rows} are in use."
 
 
 def option_texts(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[tuple[str, str], ...]:
     """The options of a covariance as resolved, and those of the report; with a seed where something was drawn."""
     options = {**resolved_options(results.cov), "alpha": f"{alpha:g}", "seed": seed}
     return tuple((name, str(value)) for name, value in options.items() if value is not None)
-
-
-def _code(results: AnyResults, alpha: float, seed: Seed) -> str:
-    """What can be said of the code without the data."""
-    options = ", ".join(
-        f"{name}={value!r}"
-        for name, value in resolved_options(results.cov).items()
-        if value is not None and name != "groups"
-    )
-    return (
-        "import evalreg as er\n\n"
-        "# results: the object that made this report, with the options that are listed under Methods\n"
-        f"results = results.with_cov({options})\n"
-        f'results.report("report.html", alpha={alpha:g}, seed={seed!r})'
-    )
 
 
 # Figures

@@ -83,9 +83,8 @@ class Option:
 
 def refused(option: Option, text: str) -> ArgumentError:
     """The refusal of a value, with those that there are."""
-    rule = f"be one of {', '.join(option.choices)}" if option.choices else "be a number"
-    if option.choices and "float" in option.annotation:
-        rule += " or a number"
+    several = f"one of {', '.join(option.choices)}{' or a number' * option.is_number}"
+    rule = f"be {several if option.choices else 'a number'}"
     from evalreg.checks import nearest  # loads numpy, which a command line in order does not need
 
     hint = nearest(text, option.choices)

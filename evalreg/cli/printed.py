@@ -59,15 +59,13 @@ def rendered(request: Request, reply: Reply) -> Output:
     # A table alone has no place for notes: they are warnings then.
     said = _in_lines(() if form in ("csv", "latex") else texts)
     estimate = getattr(getattr(about, "results", about), "estimate", None)
-    dropped = dropped_lines(getattr(estimate, "dropped", {}))
-    messages = tuple(_lines(request, reply)) if form == "csv" or _is_one_table(reply, form) else ()
-    messages = (*dropped, *messages) if form in ("csv", "latex") else messages
+    dropped = dropped_lines(getattr(estimate, "dropped", {})) if form in ("csv", "latex") else ()
+    lines = _lines(request, reply) if form == "csv" or _is_one_table(reply, form) else []
+    decided = [reply.gate.line] if reply.gate is not None and form in ("csv", "latex", "html") else []
     status = 0 if reply.gate is None else reply.gate.status
-    if reply.gate is not None and form in ("csv", "latex", "html"):
-        messages = (reply.gate.line, *messages)
     if "summary" in request.options:
         _append(str(request.options["summary"]), _tables(request, reply, summary_of(reply.result, request), "md"))
-    return Output(text, status, said=said, messages=messages)
+    return Output(text, status, said=said, messages=(*decided, *dropped, *lines))
 
 
 def _in_lines(texts: Iterable[str]) -> frozenset[str]:
@@ -96,8 +94,7 @@ def summary_of(result: Any, request: Request) -> Summary:
     if isinstance(result, pd.DataFrame):
         return Summary("", (), (grid_of(result),), ())
     if not hasattr(result, "summary"):
-        values = asdict(result) if is_dataclass(result) and not isinstance(result, type) else {"": str(result)}
-        values = {name: value for name, value in values.items() if value is not None}
+        values = {name: value for name, value in vars(result).items() if value is not None}
         return Summary("", (), (grid_of(pd.DataFrame([values]).T.set_axis(["value"], axis=1)),), ())
     options = {"alpha": request.alpha, "details": bool(request.get("details")), "seed": request.get("seed", 0)}
     options["ranks"] = request.command.name == "leaderboard" or bool(request.get("ranks"))
@@ -223,13 +220,12 @@ def _fields_of(reply: Reply, request: Request) -> dict[str, Any]:
     plain, table = str | int | float | bool, frame_of(replace(reply, more={}), request)
     named = table.index.names != [None]
     rows = records(table, *map(str, table.index.names)) if named else table.to_dict("records")
-    document: dict[str, Any] = {"table": rows}
-    for name, value in vars(reply.result).items() if is_dataclass(reply.result) else ():
-        if isinstance(value, plain):
-            document[name] = value
-        elif isinstance(value, Mapping) and all(isinstance(entry, plain) for entry in value.values()):
-            document[name] = dict(value)
-    return document
+    fields = vars(reply.result) if is_dataclass(reply.result) else {}
+
+    def is_plain(value: Any) -> bool:
+        return isinstance(value, plain) or (isinstance(value, Mapping) and all(map(is_plain, value.values())))
+
+    return {"table": rows} | {name: value for name, value in fields.items() if is_plain(value)}
 
 
 def _append(file: str, markdown: str) -> None:

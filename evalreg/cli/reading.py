@@ -274,9 +274,9 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
     likely, sides = likely_roles(rows.frame), likely_sides(rows.frame)
     role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
     if role in likely:
-        ways = [[passed(**{name: column})] + [passed(by=column)] * (name == "model") for name, column in likely.items()]
-        typed = [text for texts in ways for text in [text for text in texts if text.startswith("--")][:1]]
-        error.add_note(f"The table has what seems to be the {role}: {' '.join(typed)}")
+        ways = (passed(passed(by=column) * (name == "model"), **{name: column}) for name, column in likely.items())
+        typed = " ".join(way for way in ways if way.startswith("--"))
+        error.add_note(f"The table has what seems to be the {role}: {typed}")
     elif role == "score" and sides:
         options = " ".join(f"--{side} {shlex.quote(column)}" for side, column in sides.items())
         error.add_note(f"The table holds verdicts on two models, it seems: evalreg leaderboard FILE {options}")

@@ -76,15 +76,13 @@ def printed(values: Sequence[float], unit: Unit) -> list[str]:
     ):
         digits += 1
     enough = next((d for d in range(digits, most + 1) if _keeps_sides(scaled[1:], d, whole)), digits)
-    texts = [_rounded(value, enough, unit.mark) for value in scaled]
-    if _keeps_sides(scaled[1:], enough, whole):
-        return texts
-    return [texts[0], *(_beyond(value, enough, unit.mark, whole) for value in scaled[1:])]
+    ends_shown = (_beyond(value, enough, unit.mark, whole) for value in scaled[1:])
+    return [_rounded(scaled[0], enough, unit.mark), *ends_shown]
 
 
 def _beyond(value: float, digits: int, mark: str, whole: tuple[float, ...]) -> str:
     """An end of an interval; "under 0.1%" or "over 99.9%" where rounding would make it nothing or all."""
-    for line, word, side in zip(whole, ("under", "over"), (1.0, -1.0), strict=True):
+    for line, word, side in zip(whole, ("under", "over"), (1.0, -1.0), strict=False):
         if value != line and np.round(value, digits) == line:
             return f"{word} {_rounded(line + side * 10.0**-digits, digits, mark)}"
     return _rounded(value, digits, mark)

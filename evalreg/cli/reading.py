@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -43,8 +43,7 @@ class Rows:
     @property
     def frame(self) -> pd.DataFrame:
         """The rows."""
-        frame: pd.DataFrame = self.data
-        return frame
+        return cast(pd.DataFrame, self.data)
 
     @property
     def wide(self) -> Any:

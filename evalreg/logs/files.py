@@ -120,24 +120,19 @@ class Source:
     """One file of a log, a regular file and never a link."""
 
     path: Path
-    stream: str = ""  # what the stream is called that it holds
+    stream: str = ""  # the path of the stream that it holds, as it was typed
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Source:
         """The file of a path as it was typed; "-" is standard input."""
         if is_stream(path):
-            return cls(spooled(path), name_of(path))
+            return cls(spooled(path), str(path))
         return cls(Path(path))
 
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return self.stream or str(self.path)
-
-    @property
-    def typed(self) -> str:
-        """What names it, to a command and to Python."""
-        return "-" if self.stream == name_of("-") else self.name
+        return name_of(self.stream or self.path)
 
     @property
     def place(self) -> Path:

@@ -197,7 +197,8 @@ def _file_columns(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, i
     if what := foreign(head):
         raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {source.name} is {what}. Convert it first.")
     if holds_results(source):
-        shown = passed(f"print(er.read_results({source.typed!r}))", files=f"evalreg table {shlex.quote(source.typed)}")
+        path = source.stream or source.name
+        shown = passed(f"print(er.read_results({path!r}))", files=f"evalreg table {shlex.quote(path)}")
         raise LogFormatError(
             f"A log holds scores or verdicts; {source.name} holds results, as `to_json` and --format json write them. "
             f"`{shown}` shows those of means, differences, boards and regressions; or name the log they were made from."

@@ -242,21 +242,20 @@ def _figures(
     missing: list[str],
 ) -> tuple[Figure, ...]:
     """Intervals with ranks, the differences of all pairs, and what clustering does."""
-    if board is None:
-        intervals = draw("Intervals", lambda: results.plot(alpha=alpha, seed=seed, ranks=False))
-        return (*intervals, *inflation_figures(results, draw))
-    figures = draw("Intervals and ranks", lambda: results.plot(alpha=alpha, seed=seed))
-    if len(board) > MOST_DRAWN:
+    names = [] if board is None else list(board.index)
+    ranks = None if names else False
+    figures = draw(f"Intervals{' and ranks' * bool(names)}", lambda: results.plot(alpha=alpha, seed=seed, ranks=ranks))
+    if len(names) > MOST_DRAWN:
         missing.append(
-            f"The differences of all pairs are left out: of {len(board)} models there are "
-            f"{len(board) * (len(board) - 1) // 2:,}, and up to {MOST_DRAWN} models are drawn. "
+            f"The differences of all pairs are left out: of {len(names)} models there are "
+            f"{len(names) * (len(names) - 1) // 2:,}, and up to {MOST_DRAWN} models are drawn. "
             "`results.pairwise()` has them all."
         )
-    elif len(board) > 2:
+    elif len(names) > 2:
         figures += draw(
             "Differences of all pairs",
             lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust="step-down"),
-            lambda: _pair_grid(results, list(board.index), alpha, seed),
+            lambda: _pair_grid(results, names, alpha, seed),
             "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
             "difference is told where p is below alpha. With clusters as few as here, p-values go step by step "
             "(Holm), as ranks and groups do. So they can separate a pair whose joint interval still holds zero.",

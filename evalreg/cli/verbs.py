@@ -414,7 +414,7 @@ def planned(request: Request) -> Reply:
     if len(names) > 2:
         two = passed(subset=f"{as_name(str(model))} in {json.dumps(names[:2], ensure_ascii=False)}")
         rule = f"a plan is for two models; column {model!r} holds {counted(len(names), 'model')}"
-        raise ArgumentError(f"{rule}. Keep the rows of two, as in {two}")
+        raise ArgumentError(f"{rule}. Keep the rows of two, as {two} does.")
     with explained(rows):
         if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():
             pilot = er.plan.components(frame, **roles)

@@ -566,7 +566,8 @@ def _parse_axis(text: str, columns: Sequence[str], whole: str, argument: str) ->
     pieces = re.split(r"[\s,;&*]+(?:and\s+|x\s+)?", text)
     if len(pieces) > 1 and set(pieces) <= set(columns):
         crossed = passed(**{argument: " + ".join(pieces)})
-        raise ArgumentError(f'`{argument}` crosses columns by a plus between them; got "{whole}". Write {crossed}')
+        rule = f'`{argument}` crosses columns by a plus between them; got "{whole}"'
+        raise ArgumentError(f"{rule}. Pass {crossed} instead.")
     if not parts:
         raise ArgumentError(f'`{argument}` must read like "prompt + judge" or "language:question"; got "{whole}".')
     return tuple(known_column(name, columns, argument) for name in parts)

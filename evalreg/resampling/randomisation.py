@@ -461,7 +461,7 @@ def _two_arms(
     if levels is None and len(names) != 2:
         raise ArgumentError(
             f"`treatment` must have two labels; column {treatment!r} has {len(names)}: {listed(sorted(names))}. "
-            f"Pass two of them, the treated first, as in {passed(levels=sorted(names)[:2])}"
+            f"Pass two of them, as {passed(levels=sorted(names)[:2])} does, the treated first."
         )
     treated, reference = sorted(names, reverse=True) if levels is None else map(str, levels)
     for level in (treated, reference):

@@ -62,7 +62,8 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     picks, notes = picks_of(format, answers, parts, choice)
     rows = _rows(format, answers, picks, choice)
     if n_pairs and {row["score"] for row in rows} <= set(_WINNERS):
-        rows = [row | {"winner": _WINNERS[row.pop("score")]} for row in rows]
+        for row in rows:
+            row["winner"] = _WINNERS[row.pop("score")]
     frame = _apart(_frame(rows, choice, answers), format)
     _refuse_second_runs(frame, parts)
     n_rows, frame = len(frame), _without_repeats(frame, format, choice)
@@ -371,8 +372,8 @@ def _rows(format: Format, answers: Sequence[Answer], picks: Mapping[str, ScoreNa
             part.unscored[answer.why] += reason == "unscored" and answer.why != ""
             continue
         base = {} if "left" in answer.row else {"model": part.model and part.label, "task": part.task}
-        row = {name: text for name, text in base.items() if text} | answer.row | {"score": value}
-        row |= {"_part": part.number, "_content": answer.content}
+        row: Record = {name: text for name, text in base.items() if text} | answer.row
+        row |= {"_part": part.number, "_content": answer.content, "score": value}
         rows.append(row | ({"metric": pick.metric} if named_metric and pick.metric else {}))
     if unknown and choice.broken == "raise":
         raise LogFormatError(

@@ -151,6 +151,8 @@ def test_briers_score_is_the_mean_of_squares_and_its_error_that_of_a_mean(rng):
         assert pairs.to_numpy() == pytest.approx(means.to_numpy(), rel=1e-9)
         named = er.mean(both, "square", by="model", groups=groups).pairwise()
         assert named.to_numpy() == pytest.approx(means.to_numpy(), rel=1e-9)
+        ratio = er.ratio(both.assign(one=1.0), "square", "one", by="model", groups=groups).pairwise()
+        assert ratio.to_numpy() == pytest.approx(means.to_numpy(), rel=1e-9)
 
 
 def test_the_calibration_error_is_the_debiased_root_of_the_square_gaps(rng):

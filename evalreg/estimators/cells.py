@@ -257,7 +257,8 @@ def linearized_estimate(split: Split, statistic: Linearized, about: About, colum
         dropped=rows.dropped,
         about=replace(about, levels=about.levels or bool(bounded.all())),
     )
-    return with_score_intervals(estimate, bounded)
+    plain = rows.weights is None and bool(bounded.all()) and n_cells > 1 and bool(np.all(statistic.share == 1))
+    return with_score_intervals(estimate, bounded, rows.axes if plain else None)
 
 
 def _values(split: Split, statistic: Linearized) -> tuple[FloatArray, FloatArray, FloatArray]:

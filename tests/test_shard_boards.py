@@ -82,8 +82,7 @@ def assert_agree(found, expected, dependence=True):
     assert found.dropped.to_dict() == expected.dropped.to_dict()
     assert found.summary().sentences[:2] == expected.summary().sentences[:2]
     if dependence and found.cov.axes:
-        for of in ("models", "pairs"):
-            pd.testing.assert_frame_equal(found.dependence(of=of), expected.dependence(of=of), rtol=1e-7)
+        pd.testing.assert_frame_equal(found.dependence(), expected.dependence(), rtol=1e-7)
 
 
 @pytest.mark.parametrize(

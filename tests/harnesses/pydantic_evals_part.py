@@ -79,7 +79,7 @@ def check_averages(folder: Path, repeat: int) -> None:
 def check_choice(folder: Path) -> None:
     """One of several is not chosen, and labels are refused."""
     path = folder / "report_1.json"
-    for metric, words in ((None, "'closeness'"), ("tone", "gives labels")):
+    for metric, words in ((None, "'closeness'"), ("tone", "must name a number")):
         try:
             er.read_log(path, metric=metric)
         except ArgumentError as error:

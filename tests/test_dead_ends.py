@@ -224,6 +224,13 @@ def test_doctor_takes_columns_of_any_type_and_rows_without_a_side():
     assert er.Log(rows.assign(left=rows["left"].mask(rows.index < 3))).doctor().counts["rows"] == len(rows)
 
 
+def test_questions_that_are_numbered_anew_in_each_task_are_clusters_with_it():
+    rows = pd.MultiIndex.from_product([["a", "b", "c"], range(40), [1, 2]], names=["task", "question_index", "sample"])
+    frame = rows.to_frame(index=False).assign(score=np.repeat(np.arange(120) % 7 % 2, 2))
+    assert 'log.mean(groups="task:question_index")' in (diagnosis := er.Log(frame).doctor()).commands
+    assert diagnosis.clusters.loc["question_index", "clusters"] == 120
+
+
 def test_ratings_without_an_error_bar_have_no_degrees_of_freedom(shared):
     board = er.read_log(shared / "data/original/llmfao/crowd-comparisons.csv").bradley_terry(groups="id")
     assert board.bse.isna().all()

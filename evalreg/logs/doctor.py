@@ -280,16 +280,22 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     # The rows of a question that nobody named may be several answers to it, and alike.
     unnamed = [unnamed_roles(log)["item"]] if "item" in unnamed_roles(log) else []
     for column in [*judged, *candidates(frame, unnamed or question(log)), *unnamed]:
-        results, _ = _tried(partial(log.win_rate if pairs else log.mean, groups=f"`{column}`"))
+        results, _ = _tried(partial(log.win_rate if pairs else log.mean, groups=_named(log, column)))
         depends = None if results is None else _tried(results.dependence)[0]
         icc = pd.Series([] if depends is None else depends["icc"], dtype=float)
         effects = pd.Series([] if results is None else results.to_frame()["design_effect"], dtype=float)
         icc, effects = icc[np.isfinite(icc)], effects[np.isfinite(effects)]
-        sizes = frame[column].value_counts()
+        sizes = frame[[*(["task"] if _named(log, column).startswith("task:") else []), column]].value_counts()
         rows[column] = (len(sizes), sizes.iloc[0] / sizes.sum(), icc.median(), effects.median(), effects.max())
     columns = ["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
+
+
+def _named(log: AnyLog, column: str) -> str:
+    """A column as `groups` takes it; questions that nobody named may be numbered anew in each task."""
+    name = f"`{column}`" if set("+: ") & set(column) else column
+    return f"task:{name}" if column == unnamed_roles(log).get("item") and log._several("task") else name
 
 
 def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
@@ -452,8 +458,7 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
     # To cluster where there is nothing costs little; not to, where there is something, makes error bars too short.
-    wide = [str(column) for column in _widest(log, clusters, surely=False).index]
-    by = None if not wide else f"`{wide[0]}`" if set("+: ") & set(wide[0]) else wide[0]
+    by = next((_named(log, str(column)) for column in _widest(log, clusters, surely=False).index), None)
     groups, board = {} if by is None else {"groups": by}, ".leaderboard()"
     unnamed = unnamed_roles(log)
     by_model = {"by": unnamed["model"]} if "model" in unnamed else {}

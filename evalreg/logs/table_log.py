@@ -29,7 +29,10 @@ _EXAMPLE = 'model = "system", score = "correct"'
 # How tables often call what has a role here; a message proposes them, and nothing else reads them.
 _USUAL = {
     "model": ("model_name", "model_id", "system", "system_name", "llm"),
-    "item": ("item_id", "question_id", "question", "task_id", "instance_id", "example_id", "doc_id", "prompt_id", "id"),
+    "item": (
+        *("item_id", "question_id", "question", "task_id", "instance_id", "example_id", "doc_id", "prompt_id"),
+        *("problem_id", "question_index", "item_index", "id"),
+    ),
     "sample": ("epoch", "trial", "attempt", "repeat"),
     "score": (
         *("accuracy", "acc", "correct", "is_correct", "passed", "pass", "success", "resolved", "reward", "rating"),

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from inspect_ai import Task
 from inspect_ai import eval as run_eval
-from inspect_ai.analysis import EvalModel, EvalTask, SampleScores, SampleSummary, samples_df
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import edit_score, read_eval_log, read_eval_log_sample_summaries, write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
@@ -189,22 +188,6 @@ def check_other_files(folder: Path, path: str) -> None:
         assert (read.runs[0].details["edited"], float(first["score"].iloc[0])) == (1, 0.0)
 
 
-def check_frame(path: str) -> None:
-    """A frame of Inspect's samples gives the rows and the counts of the file, under every rule."""
-    frame = samples_df(path, columns=EvalModel + EvalTask + SampleSummary, quiet=True)
-    for name in ("letter", "number", "truth", "late", "parts"):
-        metric = "a" if name == "parts" else None
-        for failed in ("drop", "keep", "zero"):
-            log = er.log_frame(frame, scorer=name, metric=metric, failed=failed)
-            other = er.read_log(path, scorer=name, metric=metric, failed=failed)
-            assert log.left_out.to_dict() == other.left_out.to_dict(), (name, failed)
-            columns = sorted(other.frame.columns)
-            assert columns == sorted(log.frame.columns)
-            assert log.frame[columns].astype(str).equals(other.frame[columns].astype(str)), (name, failed)
-    reasons = er.log_frame(samples_df(path, columns=SampleSummary + SampleScores, quiet=True), scorer="number")
-    assert "a reason for 3 of them: grader_failed (3)" in reasons.notes[0]
-
-
 def check_aborted(path: str) -> None:
     """A run that ended with an error keeps what it had, and says what is missing."""
     log = er.read_log(path)
@@ -223,7 +206,6 @@ def main(folder: Path) -> None:
     check_figures(path)
     check_counts(path)
     check_against_inspect(path)
-    check_frame(path)
     check_other_files(folder, path)
     check_aborted(run(folder / "aborted", name="aborted", scorer=[letter()], fail_on_error=True))
     failing = run(folder / "failing", name="one", scorer=[letter()], fail_on_error=False)

@@ -296,7 +296,7 @@ def read_sums(path: str | os.PathLike[str]) -> SummedLog:
         table = pa.parquet.read_table(spooled(path) if is_stream(path) else os.fspath(path), partitioning=None)
     except FileNotFoundError as error:
         raise ArgumentError(f"no file is called {name!r}.") from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogFormatError(
             f"{name} cannot be read as Parquet: it was cut off, or is not a file of sums ({error}). Copy it again, or "
             "summarise its log again."

@@ -434,8 +434,8 @@ def _compared(part: Part, picks: Mapping[str, ScoreName], format: Format, choice
     table = pd.DataFrame({rule: scores.get(rule, scores.get(choice.failed)) for rule in RULES})
     by_item = table.groupby([str(each.row.get("item")) for each in answers]).mean().mean().dropna()
     overall = table.mean()
-    name = next((name for name in format.figure(reported, pick) if numeric(reported.get(name)) is not None), "")
-    value = float(reported.get(name, math.nan))
+    figures = {name: numeric(reported.get(name)) for name in format.figure(reported, pick)}
+    name, value = next(((name, value) for name, value in figures.items() if value is not None), ("", math.nan))
     equal = [
         rule
         for rule in by_item.index

@@ -511,8 +511,10 @@ def _arrow(source: Source, wanted: TableRequest) -> Any:
                 is_left = is_struct or depth > _DEEPEST or (depth > 0 and (is_long or is_nested))
                 if not (wanted.flat and is_left):
                     columns[name] = values.cast(pa.string()) if name in wanted.text else values
-            return pa.table(columns)
-    except (pa.ArrowException, OSError) as error:
+            table = pa.table(columns)
+            table.validate(full=True)  # text that is not UTF-8 shows only where it is looked at
+            return table
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogFormatError(f"{source.name} begins as {kind} but cannot be read as a table: {error}") from error
 
 

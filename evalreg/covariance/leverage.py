@@ -690,7 +690,7 @@ class ClusterLeverage:
                 expected += (d - uu).sum(axis=0)
                 squares += (d**2 - 2 * d * uu).sum(axis=0)
         if few:  # of fewer clusters than columns UU' is the smaller, which has the sum of squares of U'U
-            sums = U @ np.swapaxes(U, 1, 2)
+            sums = U[:, :n_held] @ np.swapaxes(U[:, :n_held], 1, 2)
         else:
             _add_products(sums, U[:, :n_held])
         return ratio(expected**2, squares + np.einsum("mij,mij->m", sums, sums))

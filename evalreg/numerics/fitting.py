@@ -72,8 +72,8 @@ def least_squares(
 def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Coefficients of the basis, and residuals; those that are rounding of their row's terms are zero.
 
-    By statsmodels' OLS of Q'y on Q'Q, rows compressed to as many as columns: of all rows it would take singular values,
-    the same fit at the price of everything else. Rows times the roots of their weights make it WLS.
+    By statsmodels' OLS of Q'y on Q'Q, rows compressed to as many as columns: the same fit as of all rows, of which it
+    takes singular values, in a tenth of the processor time or less. Rows times the roots of their weights make it WLS.
     """
     from statsmodels.regression.linear_model import OLS
 

@@ -37,7 +37,7 @@ from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, decided
 from evalreg.results.multiple_models import Winner, WinnerName
 from evalreg.results.reporting import write_report
-from evalreg.results.results import KEPT, Results, _Kept
+from evalreg.results.results import KEPT, Results
 from evalreg.results.sources import methods_text
 from evalreg.scores.differences import by_set, chunks, differences, paired_differences
 from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc, refuse_idle_icc
@@ -352,12 +352,12 @@ class Comparison(Printed, Hinting):
     def with_cov(
         self,
         *,
-        groups: Groups | _Kept = KEPT,
-        cov: CovName | _Kept | None = KEPT,
-        ssc: SscName | _Kept | None = KEPT,
-        dof: DofName | float | _Kept | None = KEPT,
-        repair: RepairName | _Kept | None = KEPT,
-        icc: float | _Kept | None = KEPT,
+        groups: Groups = KEPT,
+        cov: CovName | None = KEPT,
+        ssc: SscName | None = KEPT,
+        dof: DofName | float | None = KEPT,
+        repair: RepairName | None = KEPT,
+        icc: float | None = KEPT,
     ) -> Comparison:
         """The same differences with another covariance.
 
@@ -391,7 +391,7 @@ class Comparison(Printed, Hinting):
         results = self.results
         if groups is None:
             groups = list(results.estimate.item)
-        if not isinstance(icc, _Kept):
+        if icc is not KEPT:
             allowed = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
             refuse_idle_icc(icc, ICC_DIFFERENCE, allowed, "paired differences")
             family, about = results.estimate.family, results.estimate.about

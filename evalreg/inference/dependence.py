@@ -118,7 +118,11 @@ COLUMNS = ["n_clusters", "mean_size", "icc", "lower", "upper", "implied", "desig
 def dependence_table(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFrame:
     """The table of `Results.dependence`, one row for each clustering and parameter."""
     alpha = fraction("alpha", alpha)
-    refuse_without_clusters(cov.axes)
+    if not cov.axes:
+        raise NotAvailableError(
+            "`dependence` says how alike rows of a cluster are, and these results have no clusters. Pass "
+            'groups="column" to the estimate or to `with_cov`.'
+        )
     ratios, names = standard_error_ratios(cov), list(estimate.names)
     notes: list[Note] = []
     parts: dict[str, pd.DataFrame] = {}
@@ -133,15 +137,6 @@ def dependence_table(estimate: Estimate, cov: Covariance, alpha: float) -> pd.Da
         parts[TOGETHER] = pd.DataFrame({"design_effect": ratio**2, "se_ratio": ratio}).reindex(columns=COLUMNS)
     issue(notes)
     return pd.concat(parts, names=["clusters", "parameter"])
-
-
-def refuse_without_clusters(axes: tuple[Axis, ...]) -> None:
-    """Raise where rows are independent."""
-    if not axes:
-        raise NotAvailableError(
-            "`dependence` says how alike rows of a cluster are, and these results have no clusters. Pass "
-            'groups="column" to the estimate or to `with_cov`.'
-        )
 
 
 def correlation_columns(

@@ -40,20 +40,15 @@ def assembled(
     cov = assemble(estimate, axes or (), options)
     fragile = (*few_or_unequal(estimate, cov), *_few_left(estimate, cov), *_skewed_means(estimate, cov))
     fragile = (*cov.notes, *fragile, *variance_notes(cov))
-    all_notes = (*notes, *_lost_notes(estimate, cov, requested), *fragile)
+    if requested.cov is None and cov.axes and estimate.lost:  # of the parts the default was CR2
+        text = (
+            f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard "
+            "errors are too small. Take the estimates one by one for CR2, or fit them as one model."
+        )
+        notes = (*notes, (CovarianceWarning, text))
+    all_notes = (*notes, *fragile)
     issue(all_notes)
     return cov, all_notes
-
-
-def _lost_notes(estimate: Estimate, cov: Covariance, requested: CovOptions) -> tuple[Note, ...]:
-    """Say that the default is not CR2 here, as it was of the parts."""
-    if requested.cov is not None or not cov.axes or not estimate.lost:
-        return ()
-    text = (
-        f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
-        "are too small. Take the estimates one by one for CR2, or fit them as one model."
-    )
-    return ((CovarianceWarning, text),)
 
 
 def variance_notes(cov: Covariance) -> tuple[Note, ...]:
@@ -139,26 +134,21 @@ def _few_text(name: str, n_clusters: int, estimate: Estimate, cov: Covariance) -
     if cov.crossed and n_clusters < FEW_CROSSED:
         return (
             f'{text}. So few values of "{name}" say little about others; without it in `groups` the result holds them '
-            f"fixed and is about these {n_clusters} only.{_pairs_text(n_clusters, estimate)}"
-            f"{_alike_text(name, estimate, cov)}"
+            f"fixed and is about these {n_clusters} only.{_models_text(name, n_clusters, estimate, cov)}"
         )
     return f"{text}, and may still be too short."
 
 
-def _alike_text(name: str, estimate: Estimate, cov: Covariance) -> str:
-    """What pools a few clusters over models, where that is there and has any to pool."""
+def _models_text(name: str, n_clusters: int, estimate: Estimate, cov: Covariance) -> str:
+    """How far apart two of many models must lie where a few clusters decide, and what pools these over models."""
+    pairs, text = estimate.n_params * (estimate.n_params - 1) // 2, ""
+    if pairs > 1 and estimate.kind in ("mean", "board"):
+        far = float(t_quantile(0.05 / pairs, np.array([n_clusters - 1.0]))[0])
+        text = f" Where they differ, one of {pairs} pairs is separated only at {far:.0f} standard errors or more."
     if not (estimate.about.one_board and estimate.about.n_models > 2 and len(cov.axes) == 2):
-        return ""
-    return f" {passed(alike=name)} learns from all models together, where values of {name} differ alike over models."
-
-
-def _pairs_text(n_clusters: int, estimate: Estimate) -> str:
-    """How far apart two of many models must lie, where a few clusters decide."""
-    pairs = estimate.n_params * (estimate.n_params - 1) // 2
-    if pairs < 2 or estimate.kind not in ("mean", "board"):
-        return ""
-    far = float(t_quantile(0.05 / pairs, np.array([n_clusters - 1.0]))[0])
-    return f" Where they differ, one of {pairs} pairs is separated only at {far:.0f} standard errors or more."
+        return text
+    pooled = passed(alike=name)
+    return f"{text} {pooled} learns from all models together, where values of {name} differ alike over models."
 
 
 def _rests_on_few(estimate: Estimate, cov: Covariance, axis: Axis | None, limit: FloatArray) -> list[str]:

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -32,23 +32,17 @@ if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
 
 
-@dataclass(frozen=True, eq=False)
-class Through:
-    """The parameters behind values of an increasing function of each, whose intervals are theirs, carried through."""
+def through(estimate: Estimate, cov: Covariance) -> tuple[Scale, Estimate, Covariance] | None:
+    """What is behind values of an increasing function of each parameter, whose intervals are theirs carried through.
 
-    scale: Scale
-    estimate: Estimate
-    cov: Covariance
-
-
-def through(estimate: Estimate, cov: Covariance) -> Through | None:
-    """What is behind values of an increasing function; None of anything else."""
+    The function, the parameters, and their covariance; None of anything else.
+    """
     family = estimate.family.monotone
     if family is None:
         return None
     of = family.parameters(estimate)
     bounded, rescaled = of.bounded and of.cells is not None, cov.linear(np.diag(family.shrink), cov.names)
-    return Through(family.scale, of, replace(rescaled, bounded=bounded, single=of.family.single))
+    return family.scale, of, replace(rescaled, bounded=bounded, single=of.family.single)
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:
@@ -87,7 +81,8 @@ def _ends(estimate: Estimate, cov: Covariance, alpha: float | FloatArray, method
         return family_ends
     behind = through(estimate, cov) if method is None else None
     if behind is not None:
-        return behind.scale.forward(_ends(behind.estimate, behind.cov, alpha, None))
+        scale, of, cov_of = behind
+        return scale.forward(_ends(of, cov_of, alpha, None))
     theta, variance = np.array(estimate.params), cov.variance()
     se, critical = np.sqrt(variance), cov.critical(alpha=alpha)
     if method is None:
@@ -100,8 +95,8 @@ def _ends(estimate: Estimate, cov: Covariance, alpha: float | FloatArray, method
     rule = method or estimate.about.interval
     level = np.full(theta.shape, alpha)
     rest = np.ones(theta.size, dtype=bool)
-    if method is None:
-        rest[_scored(cov)] = False
+    if method is None and (scored := cov.widths().scored) is not None:
+        rest[scored.rows] = False
     known = rest & (se > 0)
     inside = known & (theta > 0) & (theta < 1)
     if rule == "logit" and inside.any():
@@ -113,12 +108,6 @@ def _ends(estimate: Estimate, cov: Covariance, alpha: float | FloatArray, method
             trials = effective_trials(estimate, cov, level)[at]
             limits[at] = proportion_interval(theta[at], trials, level[at], named)
     return limits
-
-
-def _scored(cov: Covariance) -> IntArray:
-    """Parameters that have a score interval."""
-    scored = cov.widths().scored
-    return np.zeros(0, dtype=np.intp) if scored is None else scored.rows
 
 
 def score_interval_of_intercept(estimate: Estimate, cov: Covariance, alpha: float) -> FloatArray | None:
@@ -147,28 +136,12 @@ def effective_trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> 
     if estimate.cells is None or estimate.coefficient_map is None:
         raise NotAvailableError("a proportion's interval needs means of cells.")
     n = np.asarray(nonzero_entries(estimate.coefficient_map) @ estimate.cells.count, dtype=float)
-    clusters = effective_clusters(estimate, cov.axes)
-    korn = effective_n(np.array(estimate.params), cov.variance(), n, cov.critical(alpha=alpha), clusters, alpha)
-    return np.where(_counted(estimate) & (clusters > n - 0.5), n, korn)
-
-
-def effective_n(
-    mean: FloatArray,
-    variance: FloatArray,
-    n: FloatArray,
-    critical: FloatArray,
-    fallback: FloatArray,
-    alpha: float | FloatArray,
-) -> FloatArray:
-    """Number of independent 0/1 trials with the same variance, with Korn and Graubard's t correction.
-
-    Korn and Graubard (1998), Survey Methodology 24, 193-201. Shapes: mean, variance (m,), n (m,), critical (m,),
-    fallback (m,), alpha (m,); returns (m,).
-    """
-    degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
-    safe = np.where(degenerate, 1.0, variance)
-    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / critical) ** 2
-    return np.where(degenerate, fallback, np.minimum(n, mean * (1 - mean) / safe * ratio))
+    mean, variance, clusters = np.array(estimate.params), cov.variance(), effective_clusters(estimate, cov.axes)
+    flat = (mean <= 0) | (mean >= 1) | ~(variance > 0)
+    # So many independent trials have this variance, with Korn and Graubard's t correction.
+    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / cov.critical(alpha=alpha)) ** 2
+    korn = np.minimum(n, mean * (1 - mean) / np.where(flat, 1.0, variance) * ratio)
+    return np.where(_counted(estimate) & (clusters > n - 0.5), n, np.where(flat, clusters, korn))
 
 
 def _counted(estimate: Estimate) -> BoolArray:
@@ -222,9 +195,9 @@ def against(
     single, which = picks(A), np.argmax(A, axis=1)
     behind = through(estimate, cov) if method is None else None
     if behind is not None:
+        scale, of, cov_of = behind
         t, p = widths.statistic(distance), widths.pvalues(distance)
-        rows = None if C is None else C[single]
-        t[single], p[single] = against(behind.estimate, behind.cov, behind.scale.back(value[single]), rows)
+        t[single], p[single] = against(of, cov_of, scale.back(value[single]), None if C is None else C[single])
         return t, p
     theta, se = estimate.params[which], np.sqrt(cov.variance())[which]
     if widths.scored is not None:
@@ -279,8 +252,11 @@ def t_tests(estimate: Estimate, cov: Covariance, contrasts: Contrasts, method: s
     """
     C, value = contrasts.matrix, contrasts.value
     effect = C @ estimate.params
-    if method == "logit":
-        _refuse_logit(estimate, contrasts)
+    if method == "logit" and not (possible := picks(C) & (value > 0) & (value < 1) & estimate.bounded).all():
+        raise ScoreRangeError(
+            f'`method="logit"` tests a mean of scores that all lie in [0, 1] against a value between 0 and 1; '
+            f'{contrasts.names[int(np.argmin(possible))]!r} is not such a hypothesis. Use method="wald".'
+        )
     t, p, dof = _tested(estimate, cov, contrasts, method)
     with np.errstate(all="ignore"):
         sd = np.where(t != 0, (effect - value) / t, np.sqrt(cov.variance(C)))
@@ -322,16 +298,6 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
     return with_notes(test or joint_by_rule(cov, C, C @ estimate.params - hypotheses.value), cov, C)
 
 
-def _refuse_logit(estimate: Estimate, contrasts: Contrasts) -> None:
-    C, value = contrasts.matrix, contrasts.value
-    possible = picks(C) & (value > 0) & (value < 1) & estimate.bounded
-    if not possible.all():
-        raise ScoreRangeError(
-            f'`method="logit"` tests a mean of scores that all lie in [0, 1] against a value between 0 and 1; '
-            f'{contrasts.names[int(np.argmin(possible))]!r} is not such a hypothesis. Use method="wald".'
-        )
-
-
 def _limits(estimate: Estimate, cov: Covariance, C: FloatArray, method: str | None, alpha: float = 0.05) -> Any:
     """Intervals of contrasts; of single parameters those of the parameters."""
     widths = cov.widths(C) if method is None else replace(cov.widths(C), scored=None)
@@ -359,7 +325,7 @@ def equivalence_table(
     Columns estimate, se, dof, lower, upper (the 1 - 2 alpha interval), p_value and verdict. Schuirmann (1987), Journal
     of Pharmacokinetics and Biopharmaceutics 15, 657-680.
     """
-    option("kind", kind, get_args(EquivalenceName))
+    option("kind", kind, EquivalenceName)
     fraction("alpha", alpha)
     low, high = _bounds(margin, kind)
     theta, se = np.array(estimate.params), np.sqrt(cov.variance())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,14 +19,12 @@ from evalreg.estimate import Estimate
 from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import dense
 from evalreg.numerics.roots import crossings
-from evalreg.scores.base import Cells
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly
 
 
 CredibleName: TypeAlias = Literal["equal-tailed", "highest-density"]
-CREDIBLE: tuple[CredibleName, ...] = get_args(CredibleName)
 
 # Lower tails among which the shortest interval is looked for.
 TAILS = 1001
@@ -113,8 +111,10 @@ class Posterior:
             If `alpha` is not between 0 and 1, or `kind` is unknown.
         """
         alpha = fraction("alpha", alpha)
-        find = _equal_tailed if option("kind", kind, CREDIBLE) == "equal-tailed" else _shortest
-        return pd.DataFrame([find(rate, alpha) for rate in self.rates], index=list(self.names), columns=[0, 1])
+        shortest = option("kind", kind, CredibleName) == "highest-density"
+        tails = np.linspace(0.0, alpha, TAILS) if shortest else np.array([alpha / 2])
+        ends = [rate.shortest(tails, alpha) for rate in self.rates]
+        return pd.DataFrame(ends, index=list(self.names), columns=[0, 1])
 
     def probability(self, above: float) -> pd.Series:
         """Posterior probability that a mean is above a number.
@@ -162,18 +162,6 @@ class Posterior:
         priors = f"mean Beta{self.prior}" + (f", ICC Beta{self.icc_prior}" if self.by else "")
         table = self.to_frame().round(4).to_string()
         return f"<Posterior of {self.outcome}: {model}; priors: {priors}; 95% equal-tailed>\n{table}"
-
-
-def _equal_tailed(rate: Marginal, alpha: float) -> FloatArray:
-    return rate.quantiles(np.array([alpha / 2, 1 - alpha / 2]))
-
-
-def _shortest(rate: Marginal, alpha: float) -> FloatArray:
-    lower = np.linspace(0.0, alpha, TAILS)
-    low, high = rate.quantiles(lower), rate.quantiles(lower + 1 - alpha)
-    # A tail of zero ends at the bound, not where the computed part of the posterior does.
-    best = int(np.argmin(high - low))
-    return np.array([low[best], high[best]])
 
 
 def posterior(
@@ -232,16 +220,15 @@ def posterior(
             "beta-binomial model rows of different clusters are independent, which rows that share a cluster of "
             "another clustering are not. Use with_cov(groups=...) with one of them, or conf_int()."
         )
-    column = _columns(estimate)
-    counts = [_counts(estimate, axes, int(k)) for k in column]
-    marginals = [beta_binomial(*count, prior=priors[0], icc=priors[1]) for count in counts]
-    together = [bool(np.max(sizes) > 1) for _, sizes in counts]
+    counts = [_counts(estimate, axes, int(k)) for k in _columns(estimate)]
+    rates, correlations = zip(*(beta_binomial(*each, prior=priors[0], icc=priors[1]) for each in counts), strict=True)
+    sizes = [sizes for _, sizes in counts]
     return Posterior(
         names=estimate.names,
-        rates=tuple(rate for rate, _ in marginals),
-        correlations=tuple(icc if more else None for (_, icc), more in zip(marginals, together, strict=True)),
-        n_rows=tuple(int(sizes.sum()) for _, sizes in counts),
-        n_clusters=tuple(int(sizes.size) for _, sizes in counts),
+        rates=rates,
+        correlations=tuple(icc if np.max(n) > 1 else None for icc, n in zip(correlations, sizes, strict=True)),
+        n_rows=tuple(int(n.sum()) for n in sizes),
+        n_clusters=tuple(n.size for n in sizes),
         by=axis_name(axes[0]) if axes else "",
         prior=priors[0],
         icc_prior=priors[1],
@@ -260,9 +247,8 @@ def refuse_population(estimate: Estimate, method: str) -> None:
 
 def _beta(name: str, value: Any) -> tuple[float, float]:
     """Parameters of a Beta prior; from 1/2 on, so that the density of the angle is finite."""
-    numbers = isinstance(value, list | tuple) and len(value) == 2
-    numbers = numbers and all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in value)
-    if not numbers or not all(0.5 <= float(v) < np.inf for v in value):
+    pair = value if isinstance(value, list | tuple) and len(value) == 2 else [None]
+    if not all(isinstance(v, int | float | np.number) and not isinstance(v, bool) and 0.5 <= v < np.inf for v in pair):
         raise ArgumentError(
             f"`{name}` must be the two parameters of a Beta distribution, each at least 0.5, as in (1, 1); "
             f"got {value!r}."
@@ -272,46 +258,38 @@ def _beta(name: str, value: Any) -> tuple[float, float]:
 
 def _columns(estimate: Estimate) -> IntArray:
     """The cell of each parameter; all its scores are 0 or 1."""
-    cells, A = estimate.cells, estimate.coefficient_map
+    cells, A, score = estimate.cells, estimate.coefficient_map, estimate.about.outcome
+    not_means = NotAvailableError(
+        "a posterior is for results of `evalreg.mean` without strata, each parameter the plain mean of rows of its "
+        f"own; this is {estimate.about.model} of {score!r}. Use conf_int()."
+    )
     if cells is None or A is None or not estimate.scores.of_means:
-        raise _not_means(estimate)
+        raise not_means
     A = dense(A)
     if not (((A != 0).sum(axis=1) == 1) & (A.sum(axis=1) == 1)).all():
-        raise _not_means(estimate)
+        raise not_means
     if cells.weighted.any():
         raise NotAvailableError(
             "a posterior counts successes among rows; rows with `weights` cannot be counted. Fit again without "
             "`weights`, or use conf_int()."
         )
     column = np.asarray(np.argmax(A != 0, axis=1))
-    _check_binary(estimate, cells, column)
+    binary = np.isclose(cells.squares, cells.count * cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
+    others = list(compress(estimate.names, ~(binary & (cells.low >= 0) & (cells.high <= 1))[column]))
+    if others:
+        parts = estimate.scores.in_cells()
+        rows = rows_where(~np.isin(parts[0].values, (0.0, 1.0))) if len(parts) == 1 else None
+        raise ScoreRangeError(
+            f"a posterior is for scores of 0 and 1; {score!r} holds others in {listed(others)}"
+            f"{f' ({rows} of those in use)' if rows else ''}. Answers that were averaged can be passed as rows of "
+            "their own, with groups= their item; otherwise use conf_int().",
+            column=score,
+            rows=rows,
+            count=len(others),
+        )
     if not estimate.bounded:
-        raise _not_means(estimate)  # Differences, of which none is below 0 here; a mean with a constant added.
+        raise not_means  # Differences, of which none is below 0 here; a mean with a constant added.
     return column
-
-
-def _not_means(estimate: Estimate) -> NotAvailableError:
-    return NotAvailableError(
-        "a posterior is for results of `evalreg.mean` without strata, each parameter the plain mean of rows of its "
-        f"own; this is {estimate.about.model} of {estimate.about.outcome!r}. Use conf_int()."
-    )
-
-
-def _check_binary(estimate: Estimate, cells: Cells, column: IntArray) -> None:
-    inside = (cells.low >= 0) & (cells.high <= 1)
-    binary = inside & np.isclose(cells.squares, cells.count * cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
-    if binary[column].all():
-        return
-    names = list(compress(estimate.names, ~binary[column]))
-    rule = f"a posterior is for scores of 0 and 1; {estimate.about.outcome!r}"
-    remedy = "Answers that were averaged can be passed as rows of their own, with groups= their item; otherwise use "
-    parts = estimate.scores.in_cells()
-    if len(parts) != 1:
-        text = f"{rule} holds others in {listed(names)}. {remedy}conf_int()."
-        raise ScoreRangeError(text, column=estimate.about.outcome, count=len(names))
-    rows = rows_where(~np.isin(parts[0].values, (0.0, 1.0)))
-    text = f"{rule} holds others in {listed(names)} ({rows} of those in use). {remedy}conf_int()."
-    raise ScoreRangeError(text, column=estimate.about.outcome, rows=rows)
 
 
 def _counts(estimate: Estimate, axes: tuple[Axis, ...], column: int) -> tuple[IntArray, IntArray]:
@@ -348,23 +326,17 @@ class Marginal:
     density: FloatArray  # (n_points,): up to a factor
 
     @cached_property
-    def _spline(self) -> PPoly:
+    def _cumulative(self) -> PPoly:
         from scipy.interpolate import CubicSpline
 
-        spline = CubicSpline(self.angle, self.density)
-        return CubicSpline(self.angle, self.density / spline.integrate(self.angle[0], self.angle[-1]))
-
-    @cached_property
-    def _cumulative(self) -> PPoly:
-        return self._spline.antiderivative()
+        total = _spline_weights(self.angle) @ self.density
+        return CubicSpline(self.angle, self.density / total).antiderivative()
 
     @property
     def mean(self) -> float:
         """Posterior mean."""
-        from scipy.interpolate import CubicSpline
-
-        moment = CubicSpline(self.angle, np.sin(self.angle) ** 2 * self._spline(self.angle))
-        return float(moment.integrate(self.angle[0], self.angle[-1]))
+        share = _spline_weights(self.angle) * self.density
+        return float(np.sin(self.angle) ** 2 @ share / share.sum())
 
     def below(self, value: float) -> float:
         """Posterior probability of a smaller number."""
@@ -381,6 +353,13 @@ class Marginal:
             return self._cumulative(angle) - p
 
         return np.sin(crossings(past, low, high, past(low), past(high), LAST_DIGITS)) ** 2
+
+    def shortest(self, tails: FloatArray, alpha: float) -> tuple[float, float]:
+        """The shortest interval of probability 1 - alpha among those with these lower tails."""
+        low, high = self.quantiles(tails), self.quantiles(tails + 1 - alpha)
+        # A tail of zero ends at the bound, not where the computed part of the posterior does.
+        best = int(np.argmin(high - low))
+        return low[best], high[best]
 
 
 def _beyond(counts: IntArray, largest: int) -> FloatArray:

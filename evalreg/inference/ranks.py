@@ -130,15 +130,17 @@ def rank_sets(
     theta, by, error = family.params.to_numpy(np.float64), "pairs", 0.0
     if joint:
         p, by = deciding(family, cov, alpha)
-        above = below = _ahead(family, p <= alpha)
+        above = below = _square(family, p) <= alpha
         error = family.error(alpha)
-    else:
-        above, below = _by_model(family, alpha)
+    else:  # by Holm among the differences with the row, and with the column
+        above = np.array([adjust_pvalues(row, "holm") for row in _square(family, family.p_value)]) <= alpha
+        below = above.T
+    ahead = theta[:, None] > theta
     table = pd.DataFrame(
         {
-            "rank": 1 + np.count_nonzero(theta > theta[:, None], axis=1),
-            "lower": 1 + np.count_nonzero(below, axis=0),
-            "upper": theta.size - np.count_nonzero(above, axis=1),
+            "rank": 1 + np.count_nonzero(ahead, axis=0),
+            "lower": 1 + np.count_nonzero(below & ahead, axis=0),
+            "upper": theta.size - np.count_nonzero(above & ahead, axis=1),
         },
         index=family.params.index,
     )
@@ -184,23 +186,11 @@ def _overlap_levels(widths: Widths, gap: FloatArray, left: IntArray, right: IntA
     return smallest
 
 
-def _ahead(family: ContrastFamily, decided: BoolArray) -> BoolArray:
-    """Pairs that are decided, as a matrix: whether the row is ahead of the column, by the estimates."""
-    theta = family.params.to_numpy(np.float64)
-    square, places = np.zeros((theta.size, theta.size), dtype=bool), pair_positions(theta.size)
-    square[places] = square[places[::-1]] = decided
-    return square & (theta[:, None] > theta)
-
-
-def _by_model(family: ContrastFamily, alpha: float) -> tuple[BoolArray, BoolArray]:
-    """Whether row is surely better than column, by Holm among the differences with the row, and with the column."""
-    n, p = family.params.size, np.full((family.params.size,) * 2, np.nan)
-    places = pair_positions(n)
-    p[places] = p[places[::-1]] = family.p_value
-    decided = np.array([adjust_pvalues(row, "holm") for row in p]) <= alpha
-    theta = family.params.to_numpy(np.float64)
-    ahead = theta[:, None] > theta
-    return decided & ahead, decided.T & ahead
+def _square(family: ContrastFamily, of_pairs: FloatArray) -> FloatArray:
+    """Numbers of all pairs as a symmetric matrix, NaN on its diagonal."""
+    square, places = np.full((family.params.size,) * 2, np.nan), pair_positions(family.params.size)
+    square[places] = square[places[::-1]] = of_pairs
+    return square
 
 
 def separated(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.DataFrame:
@@ -214,10 +204,10 @@ def separated(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, 
     """
     alpha = fraction("alpha", alpha)
     family = family_of(params, cov, "pairs", dof, base_seed(seed)[0])
-    better = _ahead(family, deciding(family, cov, alpha)[0] <= alpha)
     names, theta = family.params.index, family.params.to_numpy(np.float64)
     order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
-    apart = np.logical_or(better, better.T)[np.ix_(order, order)]
+    decided = _square(family, deciding(family, cov, alpha)[0]) <= alpha
+    apart = (decided & (theta[:, None] != theta))[np.ix_(order, order)]
     groups = groups_of_unseparated(apart)
     between = " " if len(groups) > 26 else ""
     shown = [between.join(_letter(i) for i, group in enumerate(groups) if k in group) for k in range(len(order))]

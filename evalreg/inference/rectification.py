@@ -124,19 +124,6 @@ def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
     )
 
 
-def human_alone(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
-    """Estimates from the human labels alone, and their standard errors under the same clusterings and options.
-
-    The standard error is NaN where the labelled rows lie in one cluster.
-    """
-    alone = labelled_means(estimate, cov.axes)
-    try:
-        variance = assemble(alone, cov.axes, cov.options).variance()
-    except TooFewClustersError:
-        variance = np.full(estimate.n_params, np.nan)
-    return alone.params, np.sqrt(variance)
-
-
 def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     """What the judge's scores add to the human labels, by parameter: the table of `Results.rectification`."""
     human, cells = human_labels(estimate), estimate.cells
@@ -149,18 +136,20 @@ def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     used = labelled != 0
     counts = [used @ (of_model[part].T @ cells.count[part]) for part in (human.labelled, ~human.labelled)]
     single = np.count_nonzero(used, axis=1) == 1
-    mean, se_alone = human_alone(estimate, cov)
-    se = np.sqrt(cov.variance())
-    ratio = quotient(se_alone, se)
+    se, alone = np.sqrt(cov.variance()), labelled_means(estimate, cov.axes)
+    try:
+        se_alone = np.sqrt(assemble(alone, cov.axes, cov.options).variance())
+    except TooFewClustersError:  # of the labels alone
+        se_alone = np.full(estimate.n_params, np.nan)
     columns = {
         # A contrast of several means has no lambda of its own.
         "lambda": np.where(single, unlabelled.sum(axis=1) / np.where(single, labelled.sum(axis=1), 1.0), np.nan),
         "n_labelled": counts[0].astype(int),
         "n_unlabelled": counts[1].astype(int),
-        "human_mean": mean,
+        "human_mean": alone.params,
         "human_se": se_alone,
         "se": se,
-        "effective_labels": counts[0] * ratio**2,
+        "effective_labels": counts[0] * quotient(se_alone, se) ** 2,
     }
     return pd.DataFrame(columns, index=list(estimate.names))
 
@@ -253,8 +242,12 @@ def tune(
         "the human labels do not vary": usable & (naive[at] == 0),
         "the judge's scores do not rise with the human labels": usable & (naive[at] > 0) & (common <= 0),
     }
-    notes = [*_unused_notes(reasons, judged.names), *_gap_notes(judged.names, judge.params, t, p)]
-    lines = list[str]()
+    texts, lines = list[str](), list[str]()
+    for reason, where in reasons.items():
+        if where.any():
+            why = f"{listed(compress(judged.names, where))}: {reason}"
+            texts.append(f"{why}, so that lambda is 0 and the estimate is the mean of the human labels alone.")
+    texts += _gap_texts(judged.names, judge.params, t, p)
     if np.isfinite(t).any():
         largest = int(np.nanargmax(np.abs(t)))
         whose = f"largest for {judged.names[largest]}, " if n_means > 1 else ""
@@ -262,32 +255,21 @@ def tune(
             "Labelled rows are taken to be a random sample. The judge's means with and without a human label differ by "
             f"{judge.params[largest]:+.3g} ({whose}t = {t[largest]:.2f})."
         )
-    return weight, tuple(lines), tuple(notes)
+    return weight, tuple(lines), tuple((RectificationWarning, text) for text in texts)
 
 
-def _unused_notes(reasons: dict[str, BoolArray], names: Sequence[str]) -> list[Note]:
-    notes: list[Note] = []
-    for reason, where in reasons.items():
-        if where.any():
-            some = listed(compress(names, where))
-            text = f"{some}: {reason}, so that lambda is 0 and the estimate is the mean of the human labels alone."
-            notes.append((RectificationWarning, text))
-    return notes
-
-
-def _gap_notes(names: Sequence[str], gap: FloatArray, t: FloatArray, p: FloatArray) -> list[Note]:
-    """Warn where the judge scores labelled and unlabelled rows too differently for a random sample."""
+def _gap_texts(names: Sequence[str], gap: FloatArray, t: FloatArray, p: FloatArray) -> list[str]:
+    """A warning where the judge scores labelled and unlabelled rows too differently for a random sample."""
     suspicious = np.flatnonzero(p * len(names) < SUSPICIOUS)
     if not suspicious.size:
         return []
     worst = int(suspicious[np.argmax(np.nan_to_num(np.abs(t[suspicious]), nan=np.inf))])
     more = f" (and {suspicious.size - 1} more)" if suspicious.size > 1 else ""
     size = f"t = {t[worst]:.1f}" if np.isfinite(t[worst]) else "and neither varies"
-    text = (
+    return [
         f"{names[worst]}{more}: the judge's mean differs by {gap[worst]:+.3g} between rows with and without a human "
         f"label ({size}). Labelled rows must be a random sample of all rows, or the estimate is biased."
-    )
-    return [(RectificationWarning, text)]
+    ]
 
 
 def rectify(judged: LabelledRows, weight: FloatArray, unit: Axis | None = None, **more: Any) -> Estimate:

@@ -10,6 +10,8 @@ import numpy as np
 from scipy import special
 
 from evalreg.checks import FloatArray
+from evalreg.numerics.limits import LAST_DIGITS
+from evalreg.numerics.roots import crossings
 
 # Means are looked for as far as sinh of this many standard errors away, 1e17; an end beyond is infinite.
 FARTHEST = 40.0
@@ -84,18 +86,16 @@ def quantile_unbiased(
     x, se, lower, upper, p, stretch, reach = (np.asarray(value, dtype=np.float64) for value in arguments)
     target = np.log1p(-p) - np.log(p)
     edge = np.minimum(np.arcsinh(reach / se), FARTHEST)
-    low, high = -edge, edge
-    for _ in range(70):
-        middle = (low + high) / 2
-        mean = x + se * np.sinh(middle)
-        odds = truncated_log_odds(
-            x, mean, stretch * se, np.maximum(lower, mean - reach), np.minimum(upper, mean + reach)
-        )
-        below = odds > target  # the truth lies farther up
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    quantile = x + se * np.sinh((low + high) / 2)
-    gone = np.isinf(reach) & (np.abs(low + high) / 2 > FARTHEST - 1e-6)
-    return np.where(gone, np.copysign(np.inf, low), quantile)
+
+    def past(place: FloatArray) -> FloatArray:
+        mean = x + se * np.sinh(place)
+        ends = np.maximum(lower, mean - reach), np.minimum(upper, mean + reach)
+        return target - truncated_log_odds(x, mean, stretch * se, *ends)
+
+    at_low = past(-edge)
+    place = np.where(at_low > 0, -edge, crossings(past, -edge, edge, at_low, past(edge), LAST_DIGITS))
+    gone = np.isinf(reach) & (np.abs(place) > FARTHEST - 1e-6)
+    return np.where(gone, np.copysign(np.inf, place), x + se * np.sinh(place))
 
 
 def hybrid_level(alpha: float) -> float:

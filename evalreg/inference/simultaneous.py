@@ -215,24 +215,19 @@ class Largest:
         nodes = np.unique(np.clip([above - 1, above], 0, BLOCK - 1))
         return np.exp(np.interp(log_p, *self._interpolated(nodes)))
 
-    @cached_property
-    def _at(self) -> dict[float, tuple[float, float]]:
-        """What `at` was asked for, by alpha."""
-        return {}
+    def level(self, alpha: float) -> float:
+        """The p-value whose adjusted one is alpha."""
+        # By bisection of the nodes: ten of them are evaluated, and not all.
+        above = bisect.bisect(range(BLOCK), np.log(alpha), key=lambda node: self._interpolated([node])[1][0])
+        each, largest = self._interpolated([max(above - 1, 0), min(above, BLOCK - 1)])
+        return float(np.exp(np.interp(np.log(alpha), largest, each)))
 
-    def at(self, alpha: float) -> tuple[float, float]:
-        """The p-value whose adjusted one is alpha; the standard error of its critical value, by the delta method."""
-        if alpha not in self._at:
-            # By bisection of the nodes: ten of them are evaluated, and not all.
-            above = bisect.bisect(range(BLOCK), np.log(alpha), key=lambda node: self._interpolated([node])[1][0])
-            each, largest = self._interpolated([max(above - 1, 0), min(above, BLOCK - 1)])
-            level = float(np.exp(np.interp(np.log(alpha), largest, each)))
-            c = t_quantile(level, np.array([self.dof]))[0]
-            below, at, above = self.beyond(np.array([0.999, 1.0, 1.001]) * c, self.extent)
-            slope = float(np.mean(below - above)) / (0.002 * c) if c > 0 else 0.0
-            error = float(np.std(at)) / np.sqrt(at.size) / slope if slope > 0 else 0.0
-            self._at[alpha] = level, error
-        return self._at[alpha]
+    def error(self, level: float) -> float:
+        """The standard error of the critical value at that p-value, by the delta method."""
+        c = t_quantile(level, np.array([self.dof]))[0]
+        below, at, above = self.beyond(np.array([0.999, 1.0, 1.001]) * c, self.extent)
+        slope = float(np.mean(below - above)) / (0.002 * c) if c > 0 else 0.0
+        return float(np.std(at)) / np.sqrt(at.size) / slope if slope > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +270,7 @@ class ContrastFamily:
         """alpha*, at which each contrast is judged so that all hold together; at most alpha."""
         if not self.count:
             return float("nan")
-        drawn = self.largest.at(alpha)[0] if self.drawn else 0.0
+        drawn = self.largest.level(alpha) if self.drawn else 0.0
         return min(max(alpha / self.count, drawn), alpha)
 
     def critical(self, alpha: float) -> float:
@@ -284,7 +279,9 @@ class ContrastFamily:
 
     def error(self, alpha: float) -> float:
         """Standard error of the critical value from the simulation; 0 where contrasts are counted."""
-        return self.largest.at(alpha)[1] if self.drawn and self.count else 0.0 if self.count else float("nan")
+        if not self.count:
+            return float("nan")
+        return self.largest.error(self.largest.level(alpha)) if self.drawn else 0.0
 
     def adjusted(self, p: FloatArray | None = None) -> FloatArray:
         """Single-step p-values: p_adjusted <= alpha just where p, by default that of each contrast, <= level(alpha)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -127,21 +128,16 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
             f"the contrast has too many signs or parentheses inside each other: {text[:60]!r}."
         ) from None
     except patsy.PatsyError as error:
-        _refuse_unknown_name(text, error, names)
+        start = getattr(getattr(error, "origin", None), "start", None)
+        match = None if start is None else re.match(r"[^\s+\-*/=,]+", text[start:])
+        # The parameter that was meant, where the place that does not parse is nearly one.
+        if match and match[0] not in names and (hint := nearest(match[0], names)):
+            raise MissingColumnError(f'"{match[0]}" is not a parameter.{hint}', column=match[0]) from None
         raise FormulaError(f"the contrast does not parse: {error}\n{nearest_or_all('', names).strip()}") from None
     C = np.asarray(constraint.coefs, dtype=np.float64)
     parts = [part.strip() for part in text.split(",")]
     labels = tuple(parts) if len(parts) == C.shape[0] else tuple(f"{text} [{i}]" for i in range(C.shape[0]))
     return Contrasts(C, np.asarray(constraint.constants, dtype=np.float64).ravel() + 0.0, labels)  # patsy has -0
-
-
-def _refuse_unknown_name(text: str, error: Any, names: tuple[str, ...]) -> None:
-    """Name the parameter that was meant, where the place that does not parse is nearly one."""
-    start = getattr(getattr(error, "origin", None), "start", None)
-    match = None if start is None else re.match(r"[^\s+\-*/=,]+", text[start:])
-    hint = "" if match is None else nearest(match[0], names)
-    if match is not None and hint and match[0] not in names:
-        raise MissingColumnError(f'"{match[0]}" is not a parameter.{hint}', column=match[0]) from None
 
 
 def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contrasts:
@@ -159,6 +155,17 @@ def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contras
     ]
     label = " ".join(terms).removeprefix("+ ")
     return Contrasts(C, np.zeros(1), (f"-{label[2:]}" if label.startswith("- ") else label,))
+
+
+def difference_of(names: Sequence[str], left: str, right: str) -> dict[str, float]:
+    """The contrast of parameters that is left less right: their difference or its opposite, both, or both less a third.
+
+    Empty where no parameters are that.
+    """
+    thirds = [name.removeprefix(f"{left} - ") for name in names if name.startswith(f"{left} - ")]
+    contrasts = [{f"{left} - {right}": 1.0}, {f"{right} - {left}": -1.0}, {left: 1.0, right: -1.0}]
+    contrasts += [{f"{left} - {third}": 1.0, f"{right} - {third}": -1.0} for third in thirds]
+    return next((contrast for contrast in contrasts if contrast.keys() <= set(names)), {})
 
 
 def refuse_dependent(contrasts: FloatArray) -> None:

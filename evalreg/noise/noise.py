@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -351,7 +351,7 @@ class Noise(Printed):
         ArgumentError
             If there is no such table, or a level is not between 0 and 1.
         """
-        option("table", table, get_args(NoiseTableName))
+        option("table", table, NoiseTableName)
         alpha = self.alpha if alpha is None else fraction("alpha", alpha)
         return self._model_frame(alpha) if table == "models" else self._pair_frame(alpha)
 
@@ -383,22 +383,16 @@ class Noise(Printed):
     @property
     def notes(self) -> tuple[Note, ...]:
         """Warnings of the means and of the differences, each once."""
-        more = () if self.comparison is None else self.comparison.results.notes
-        return tuple(dict.fromkeys([*self.results.notes, *more, *self._none_seen]))
-
-    @property
-    def _none_seen(self) -> tuple[Note, ...]:
-        """Which models and pairs show no noise of questions: as estimated its variance is 0 or less."""
-        models = self._models.index[self._models["data_variance"] <= 0].map(str)
-        pairs = self._pairs.index[self._pairs["data_variance"] <= 0].map(" - ".join)
-        names = [*models, *pairs]
-        if not names:
-            return ()
-        text = (
-            f"{NONE_SEEN} for {listed(names)}: the noise of the answers is all the variance that shows, so that "
-            "`se_data` is NaN. The noise of questions need not be zero: there is too little data to see it."
-        )
-        return ((EvalregWarning, text),)
+        notes = [*self.results.notes, *(() if self.comparison is None else self.comparison.results.notes)]
+        names = list(map(str, self._models.index[self._models["data_variance"] <= 0]))
+        names += map(" - ".join, self._pairs.index[self._pairs["data_variance"] <= 0])
+        if names:
+            text = (
+                f"{NONE_SEEN} for {listed(names)}: the noise of the answers is all the variance that shows, so that "
+                "`se_data` is NaN. The noise of questions need not be zero: there is too little data to see it."
+            )
+            notes.append((EvalregWarning, text))
+        return tuple(dict.fromkeys(notes))
 
     # Of the benchmark.
 
@@ -462,7 +456,7 @@ class Noise(Printed):
         NotAvailableError
             If a figure of pairs is asked for and there is one model, or matplotlib is not installed.
         """
-        option("kind", kind, get_args(NoiseFigureName))
+        option("kind", kind, NoiseFigureName)
         if kind == "errors":
             n, unit = self._models["n"], self.results.estimate.about.unit
             ceiling = int(n.iloc[0]) if unit and n.nunique() == 1 and not self.read.axes else None

@@ -117,7 +117,11 @@ def _parts(
     apart = top - share[:, None] * bottom
     factor = n_clusters / np.maximum(n_clusters - 1, 1)
     share_se = np.sqrt(factor * np.einsum("mg,mg->m", apart, apart)) / below
-    share_se = np.where(_n_unusual(totals, sizes, scale) < FEWEST_APART, np.nan, share_se)
+    means = quotient(totals, sizes)
+    # Columns without any cluster have no middle. The middle mean is that of most where nearly all scores are alike.
+    means[n_clusters == 0] = 0.0
+    unusual = np.abs(means - np.nanmedian(means, axis=1, keepdims=True)) > EQUAL * scale[:, None]
+    share_se = np.where(np.count_nonzero(unusual, axis=1) < FEWEST_APART, np.nan, share_se)
     worth = np.minimum(_effective(apart**2), _effective(bottom))
     return (
         variance.sum(axis=1) / some[:, 0],
@@ -129,15 +133,6 @@ def _parts(
         n_clusters,
         (inside & single).sum(axis=1),
     )
-
-
-def _n_unusual(totals: FloatArray, sizes: FloatArray, scale: FloatArray) -> IntArray:
-    """How many clusters have another mean than the middle one, which most have where nearly all scores are alike."""
-    means = quotient(totals, sizes)
-    # Columns without any cluster have no middle.
-    means[~np.isfinite(means).any(axis=1)] = 0.0
-    middle = np.nanmedian(means, axis=1, keepdims=True)
-    return np.asarray(np.count_nonzero(np.abs(means - middle) > EQUAL * scale[:, None], axis=1))
 
 
 def _effective(squares: FloatArray) -> FloatArray:

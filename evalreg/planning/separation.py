@@ -16,6 +16,7 @@ from evalreg.covariance.crossed import crossed_widths, sums_of, t_quantile
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.inference.fragile import FEW_CROSSED
+from evalreg.inference.wald import difference_of
 from evalreg.numerics.limits import EQUAL
 from evalreg.planning.pilot import Pilot, is_estimated, null_of, pilot_of, refuse_beyond, touched
 from evalreg.planning.power import (
@@ -276,7 +277,6 @@ def _difference(results: Any, left: str | None, right: str | None) -> Any:
     if (left is None) != (right is None):
         raise ArgumentError("`left` and `right` go together, the names of two models; got one of them.")
     facts = getattr(results, "__dict__", {}).get("facts")  # of a comparison
-    pairs = None if facts is None else list(facts.index)
     results = getattr(results, "results", results)
     if not is_estimated(results):
         raise ArgumentTypeError(
@@ -293,18 +293,13 @@ def _difference(results: Any, left: str | None, right: str | None) -> Any:
         return results
     if left == right:
         raise ArgumentError(f"`left` and `right` must be two models; both are {left!r}.")
-    names = list(results.estimate.names) if pairs is None else sorted({str(name) for pair in pairs for name in pair})
-    absent = [name for name in (left, right) if name not in names]
+    names = list(results.estimate.names)
+    models = names if facts is None else sorted({str(model) for pair in facts.index for model in pair})
+    absent = [name for name in (left, right) if name not in models]
     if absent:
-        hint = nearest_or_all(absent[0], names)
+        hint = nearest_or_all(absent[0], models)
         raise ArgumentError(f"{absent[0]!r} is not a parameter of these results.{hint}")
-    if pairs is None:
-        row = [(name == left) - (name == right) for name in names]
-    else:
-        row = [(pair == (left, right)) - (pair == (right, left)) for pair in pairs]
-        if not any(row):  # both against one baseline
-            row = [(model == left) - (model == right) for model, _ in pairs]
-    return results.contrast(np.array([row], dtype=float), [f"{left} - {right}"])
+    return results.contrast(difference_of(names, left, right), f"{left} - {right}")
 
 
 def _one_way(difference: Any, delta: float, alpha: float, power: float, assurance: float | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
 from evalreg.covariance.absorbed import refuse_spanning
@@ -330,10 +331,8 @@ def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequen
             return np.inf
     grid = np.linspace(0.0, 4.0 * far, 65)
     last = max(i for i, gap in enumerate(grid) if i == 0 or p(float(gap)) > alpha)
-    low, high = float(grid[last]), float(grid[last + 1])
-    for _ in range(40):  # each halves what is left
-        middle = (low + high) / 2
-        low, high = (middle, high) if p(middle) > alpha else (low, middle)
-    end = (low + high) / 2
+    # A step function: its sign is what tells the sides of the end apart.
+    low, high = grid[last : last + 2].tolist()
+    end = scipy.optimize.bisect(lambda gap: 1.0 if p(gap) > alpha else -1.0, low, high, xtol=1e-13 * far)
     # Ties that are not exact move an end by a few of their width.
     return next((mark for mark in marks if abs(end - mark) <= 100 * EQUAL * abs(end) and p(mark) > alpha), end)

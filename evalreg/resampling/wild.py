@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -215,7 +215,12 @@ class WildTested:
         draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
         base, printed = base_seed(seed)
         refuse_without_sums(estimate, axes, "a wild cluster bootstrap", "with_cov(groups=...) first")
-        _refuse_nonlinear(estimate)
+        if estimate.refit is None or not estimate.refit.linear or estimate.coefficient_map is None:
+            raise NotAvailableError(
+                "a wild cluster bootstrap is available for means and least squares (and contrasts of them), which are "
+                f"solved again from sums within clusters; this is {estimate.about.model}. Use the tests under "
+                'cov="CR2" or "CR3", or resample whole clusters with `bootstrap`.'
+            )
         if null is None:
             null = {name: 1.0 for name in estimate.names if name == "Intercept" or len(estimate.names) == 1}
             if not null:
@@ -268,15 +273,6 @@ class WildTested:
             interval=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
             p_by_axis=tuple((test.by, test.p_value) for test in tests),
             notes=notes,
-        )
-
-
-def _refuse_nonlinear(estimate: Estimate) -> None:
-    if estimate.refit is None or not estimate.refit.linear or estimate.coefficient_map is None:
-        raise NotAvailableError(
-            "a wild cluster bootstrap is available for means and least squares (and contrasts of them), which are "
-            f'solved again from sums within clusters; this is {estimate.about.model}. Use the tests under cov="CR2" or '
-            '"CR3", or resample whole clusters with `bootstrap`.'
         )
 
 
@@ -349,7 +345,7 @@ def _draws(
     n are the hypotheses; of one hypothesis the constant and the slope in d.
     """
     axes, carried = drawing.cov.axes, drawing.cov.axes[carrier]
-    sums, forms = dict[Axis, tuple[FloatArray, FloatArray, FloatArray]](), list[_SquareForm]()
+    sums, forms = dict[Axis, tuple[FloatArray, FloatArray, FloatArray]](), list[SquareForm]()
     for term in terms:
         clustering = union(*(axes[d] for d in term.dims))
         by, codes, sizes = meetings(drawing.estimate, tuple(dict.fromkeys((clustering, carried))))
@@ -393,21 +389,16 @@ def _cluster_sums(drawing: _Drawing, by: Axis) -> tuple[FloatArray, FloatArray, 
     return (s @ L.T).reshape(len(s), -1), s @ M, np.concatenate(leverage)
 
 
-@dataclass(frozen=True, eq=False)
-class _SquareForm:
-    """What sums of u_a u_b over the clusters of a term are made of, of each pair of the n.
-
-    With u = F v - H p, p = sum_g v_g M s_g, u'u = v'F'F v - 2 v'F'H p + p'H'H p: products of cluster sums alone.
-    """
-
-    first: dict[tuple[int, int], Matrix]  # F_a'F_b: (n_carriers,) where it is diagonal, or (n_carriers, n_carriers)
-    mixed: FloatArray  # (n_carriers, n, q, k): F_a'H_b, of one hypothesis the same H for all
-    gram: FloatArray  # (q, q, k, k): H_a'H_b
+# What sums of u_a u_b over the clusters of a term are made of, of each pair of the n. With u = F v - H p, p the sum of
+# v_g M s_g, u'u = v'F'F v - 2 v'F'H p + p'H'H p: products of cluster sums alone. F_a'F_b is (n_carriers,) where it is
+# diagonal, or (n_carriers, n_carriers); F_a'H_b (n_carriers, n, q, k), of one hypothesis the same H for all; H_a'H_b
+# (q, q, k, k).
+SquareForm: TypeAlias = tuple[dict[tuple[int, int], Matrix], FloatArray, FloatArray]
 
 
 def _square_form(
     effect: FloatArray, leverage: FloatArray, cluster: IntArray, carrier: IntArray, shape: tuple[int, int]
-) -> _SquareForm:
+) -> SquareForm:
     """The form of a term whose clusters meet those that carry weights at (cluster, carrier)."""
     F = [sparse.csr_array((column, (cluster, carrier)), shape=shape) for column in effect.T]
     member = sparse.csr_array((np.ones(cluster.size), (cluster, np.arange(cluster.size))))
@@ -420,20 +411,21 @@ def _square_form(
         if cluster.size > shape[0] and faster_dense(product):
             first[a, b] = dense(product)
     mixed = np.stack([np.stack([dense(f.T @ h) for h in H], axis=1) for f in F], axis=1)
-    return _SquareForm(first, mixed, np.array([[left.T @ right for right in H] for left in H]))
+    return first, mixed, np.array([[left.T @ right for right in H] for left in H])
 
 
-def _squares(form: _SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray:
+def _squares(form: SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray:
     """Sums over clusters of u_a u_b under each row of weights, (n, n, n_draws); `pulled` (n_draws, n_sets, k)."""
-    n, q, k = form.mixed.shape[1:]
+    every, mixed, gram = form
+    n, q, k = mixed.shape[1:]
     pulled = np.broadcast_to(pulled, (len(V), n, k))
-    mixed = (V @ form.mixed.reshape(V.shape[1], -1)).reshape(-1, n, q, k)
+    mixed = (V @ mixed.reshape(V.shape[1], -1)).reshape(-1, n, q, k)
     squares = np.empty((n, n, len(V)))
-    for (a, b), first in form.first.items():
+    for (a, b), first in every.items():
         terms = (V * V) @ first if first.ndim == 1 else np.einsum("vg,vg->v", V @ first, V)
         i, j = (a, b) if q > 1 else (0, 0)
         across = np.sum(mixed[:, a, j] * pulled[:, b] + mixed[:, b, i] * pulled[:, a], axis=1)
-        square = terms - across + np.sum((pulled[:, a] @ form.gram[i, j]) * pulled[:, b], axis=1)
+        square = terms - across + np.sum((pulled[:, a] @ gram[i, j]) * pulled[:, b], axis=1)
         squares[a, b] = squares[b, a] = np.where(square > ROUNDING * terms, square, 0.0) if a == b else square
     varies = np.einsum("aan->an", squares) > 0
     return np.asarray(squares * (varies[:, None] & varies))

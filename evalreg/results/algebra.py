@@ -45,8 +45,9 @@ class Algebra:
     @property
     def _behind(self) -> tuple[Scale, Self] | None:
         """The function of which these are values, and results of its arguments; None of other parameters."""
-        behind, same = through(self.estimate, self.cov), cast("Any", self)
-        return None if behind is None else (behind.scale, replace(same, estimate=behind.estimate, cov=behind.cov))
+        if (behind := through(self.estimate, self.cov)) is None:
+            return None
+        return behind[0], replace(cast("Any", self), estimate=behind[1], cov=behind[2])
 
     @property
     def _counts(self) -> FloatArray | None:

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evalreg.checks import FloatArray, fraction, nearest_or_all, pointed
+from evalreg.checks import fraction, nearest_or_all, pointed
 from evalreg.data.formula import full_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
 from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import Verdict
-from evalreg.inference.wald import POWER
+from evalreg.inference.wald import POWER, difference_of
 from evalreg.planning.power import multiple_to_tell
 from evalreg.report.tables import error_text, number
 
@@ -143,7 +143,13 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
     written = text[: text.rindex(operator)].strip()
     name = written if written in names else left if right is None else f"{left} - {right}"
     if name not in names:
-        results = results.contrast(_difference(names, name, left, right), name)
+        weights = {} if right is None else difference_of(names, left, right)
+        if not weights:
+            halves = {half for pair in names for half in pair.split(" - ")}
+            missing = name if right is None else next((model for model in (left, right) if model not in halves), name)
+            text = f'`claim` names "{missing}", which is not estimated.{nearest_or_all(missing, names)}'
+            raise MissingColumnError(text, column=missing, parameter="claim")
+        results = results.contrast(weights, name)
     place = results.params.index.get_loc(name)
     estimate, se, dof = (float(column.iloc[place]) for column in (results.params, results.bse, results.dof))
     lower, upper = map(float, results.conf_int(2 * alpha).iloc[place])
@@ -164,20 +170,3 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
             wanted = {axis: math.ceil(count * factor) for axis, count in (grouped or {"rows": n}).items()}
     claim = " ".join(text.split())
     return Gate(claim, name, operator, bound, estimate, se, lower, upper, alpha, verdict, n, counts, wanted)
-
-
-def _difference(names: tuple[str, ...], name: str, left: str, right: str | None) -> FloatArray:
-    """The contrast of a claim on a difference, shape (1, n_params); refuses names that are not estimated."""
-    weights = np.zeros((1, len(names)))
-    if right is not None and f"{right} - {left}" in names:
-        weights[0, names.index(f"{right} - {left}")] = -1.0
-        return weights
-    if right is not None and {left, right} <= set(names):
-        weights[0, [names.index(left), names.index(right)]] = 1.0, -1.0
-        return weights
-    halves = {half for pair in names for half in pair.split(" - ")}
-    missing = name if right is None else next((model for model in (left, right) if model not in halves), name)
-    hint = nearest_or_all(missing, names)
-    raise MissingColumnError(
-        f'`claim` names "{missing}", which is not estimated.{hint}', column=missing, parameter="claim"
-    )

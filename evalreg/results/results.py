@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -51,13 +50,8 @@ if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
 
 
-class _Kept(enum.Enum):
-    """Left out: as it was."""
-
-    KEPT = "kept"
-
-
-KEPT = _Kept.KEPT
+# Left out: as it was.
+KEPT: Any = ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,12 +254,12 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
     def with_cov(
         self,
         *,
-        groups: Groups | _Kept = KEPT,
-        cov: CovName | _Kept | None = KEPT,
-        ssc: SscName | _Kept | None = KEPT,
-        dof: DofName | float | _Kept | None = KEPT,
-        repair: RepairName | _Kept | None = KEPT,
-        alike: str | _Kept | None = KEPT,
+        groups: Groups = KEPT,
+        cov: CovName | None = KEPT,
+        ssc: SscName | None = KEPT,
+        dof: DofName | float | None = KEPT,
+        repair: RepairName | None = KEPT,
+        alike: str | None = KEPT,
     ) -> Self:
         """The same estimates with another covariance, without refitting.
 

@@ -310,7 +310,7 @@ def average_over(
 ) -> EvalAverage:
     """The averages of models and of all their pairs, or of differences."""
     names = _shared_names(parts, models, "differences" if differences else "models")
-    option("tasks", tasks, ("fixed", "drawn"))
+    option("tasks", tasks, TasksName)
     w = _checked_weights(weights, tuple(parts), tasks)
     notes = tuple[Note, ...]()
     if tasks == "drawn" and len(parts) < FEW_TASKS:

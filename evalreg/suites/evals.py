@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FormName: TypeAlias = Literal["counts", "scores", "clustered"]
-FORMS: tuple[FormName, ...] = ("scores", "counts", "clustered")
 # Scores of evals that differ by this factor are hardly on one scale: fractions beside per cent.
 UNLIKE = 10.0
 # A tolerance: numbers of the same rows, by another engine.
@@ -470,7 +469,7 @@ def join_evals(
         raise ArgumentError("`adjust` is for differences, of which `compare` makes p-values; these are scores.")
     notes = tuple(_scale_notes(parts))
     issue(notes)
-    return Evals(parts, "counts" if form is None else option("form", form, FORMS), notes=notes)
+    return Evals(parts, "counts" if form is None else option("form", form, FormName), notes=notes)
 
 
 def _checked(evals: Any) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from evalreg.results.results import Results
 from evalreg.results.stored import StoredResults
 
 BeneathName: TypeAlias = Literal["se", "interval"]
-BENEATH: tuple[BeneathName, ...] = ("se", "interval")
 STARS = (0.05, 0.01, 0.001)
 Tabled: TypeAlias = Results | Comparison | StoredResults
 """What a column of a table can be made of."""
@@ -206,7 +205,7 @@ def table(
     [1] Standard errors in parentheses.
     """
     parts = _named(results, names)
-    option("beneath", beneath, BENEATH)
+    option("beneath", beneath, BeneathName)
     wanted = () if keep is None else tuple(map(str, [keep] if isinstance(keep, str) else keep))
     known = [label for part in parts.values() for label in _names(part)]
     for label in wanted:

@@ -43,12 +43,15 @@ class Basis:
         Q.
     map : ndarray, shape (k, k)
         T, from coefficients of Q to those of the design.
+    triangle : ndarray, shape (k, k)
+        R, upper triangular, with QR the design's columns centred and scaled.
     condition : float
         Condition number of the design's columns, centred where a constant is among them and scaled to norm 1.
     """
 
     rows: FloatArray
     map: FloatArray
+    triangle: FloatArray
     condition: float
 
 
@@ -103,10 +106,10 @@ def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | Non
     T -= np.outer(carriers, level @ T)
     # Columns far from zero lose digits twice: in their levels, and by what they share.
     if condition * np.max(1 + np.abs(level) * np.sqrt(total) / size) > EXACT_FROM:
-        rows, R = np.linalg.qr(exact_product(X * unit, T) * np.sqrt(share)[:, None])
-        T = T @ np.linalg.inv(R)
+        rows, turn = np.linalg.qr(exact_product(X * unit, T) * np.sqrt(share)[:, None])
+        T, R = T @ np.linalg.inv(turn), turn @ R
     T = unit[:, None] * T
-    return Basis(rows, T if weights is None else T / np.sqrt(np.max(weights)), condition)
+    return Basis(rows, T if weights is None else T / np.sqrt(np.max(weights)), R, condition)
 
 
 def _orthonormal(

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO, TypeAlias
 
 import numpy as np
@@ -72,12 +72,13 @@ def least_squares(
 def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Coefficients of the basis, and residuals; those that are rounding of their row's terms are zero.
 
-    By statsmodels' OLS of Q'y on Q'Q, rows compressed to as many as columns: the same fit as of all rows, of which it
-    takes singular values, in a tenth of the processor time or less. Rows times the roots of their weights make it WLS.
+    By statsmodels' OLS of Q'y on the triangle R, rows compressed to as many as columns (Miller 1992, Applied Statistics
+    41(2), algorithm AS 274): the same fit as of all rows, of which it takes singular values, in a tenth of the
+    processor time or less. Rows times the roots of their weights make it WLS.
     """
     from statsmodels.regression.linear_model import OLS
 
-    turned = np.asarray(OLS(basis.rows.T @ outcome, basis.rows.T @ basis.rows, hasconst=False).fit().params)
+    turned = basis.triangle @ np.asarray(OLS(basis.rows.T @ outcome, basis.triangle, hasconst=False).fit().params)
     residual = outcome - basis.rows @ turned
     # Once more takes away what rounding left.
     rest = basis.rows.T @ residual
@@ -142,7 +143,7 @@ def canonical(
         # In the units of the weights as given.
         unit = np.sqrt(np.mean(weights))
         T, scores = T / unit, scores * unit
-    return Fitted(basis.map @ turned * scale, Basis(working.rows, T, basis.condition), scores, mean, index=index)
+    return Fitted(basis.map @ turned * scale, replace(working, map=T), scores, mean, index=index)
 
 
 def mean_and_variance(index: FloatArray, family: FamilyName) -> tuple[FloatArray, FloatArray]:

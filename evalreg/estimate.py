@@ -315,15 +315,13 @@ class Family:
     not_resolved: ClassVar[str] = ""
     # The clustering whose clusters count as rows do elsewhere; None where rows count.
     unit: Names | None = None
+    # Scores in [0, 1] that have null variances: on the same questions those of differences; and those of means.
+    paired: Paired | None = None
+    single: SingleMeans | None = None
 
     @property
     def monotone(self) -> Monotone | None:
         """What makes intervals and tests those of the parameters that these are increasing functions of, if it is."""
-        return None
-
-    @property
-    def paired(self) -> Paired | None:
-        """Scores in [0, 1] on the same questions, whose differences have a null variance; None of anything else."""
         return None
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray | None:
@@ -336,11 +334,6 @@ class Family:
 
     def without_variance(self, estimate: Estimate, cov: Any) -> Any:
         """Parameters without a variance for whose ends differences allow, of a rule of their own; None of others."""
-        return None
-
-    @property
-    def single(self) -> SingleMeans | None:
-        """Means of scores in [0, 1], which have a null variance; None of anything else."""
         return None
 
     def drawn(self, scale: FloatArray) -> Family:
@@ -391,8 +384,7 @@ class ScoredFamily(Family):
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """The same scores, for contrasts."""
-        paired, single = self.paired and self.paired.linear(C), self.single and self.single.linear(C)
-        return ScoredFamily(paired, single, self.behind.linear(whole, C))
+        return self._each(lambda scored: scored.linear(C), self.behind.linear(whole, C))
 
     def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
         """Of contrasts the means and C, where a mean is 0 or 1."""
@@ -400,11 +392,8 @@ class ScoredFamily(Family):
 
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same answers in further clusters."""
-
-        def relabelled(scored: Any) -> Any:
-            return None if scored is None else replace(scored, scores=scored.scores.with_labels(more))
-
-        return ScoredFamily(relabelled(self.paired), relabelled(self.single), self.behind.with_labels(more))
+        behind = self.behind.with_labels(more)
+        return self._each(lambda scored: replace(scored, scores=scored.scores.with_labels(more)), behind)
 
     def moved(self, constant: FloatArray) -> Family:
         """The same scores: a constant moves both ends of intervals."""
@@ -412,8 +401,10 @@ class ScoredFamily(Family):
 
     def drawn(self, scale: FloatArray) -> Family:
         """The same where columns were drawn without replacement from a finite population."""
-        paired, single = self.paired and self.paired.drawn(scale**2), self.single and self.single.drawn(scale**2)
-        return replace(self, paired=paired, single=single)
+        return self._each(lambda scored: scored.drawn(scale**2), self.behind)
+
+    def _each(self, change: Callable[[Any], Any], behind: Family) -> ScoredFamily:
+        return ScoredFamily(self.paired and change(self.paired), self.single and change(self.single), behind)
 
 
 def same_questions(paired: Paired | None, single: SingleMeans | None = None, behind: Family = PLAIN) -> Family:

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -457,22 +457,8 @@ def _of_several(native: object) -> str:
     return "maps" if kind.startswith("map") else ""
 
 
-class Named(Protocol):
-    """What has columns by name, in memory or in an engine, and takes joint ids of them."""
-
-    @property
-    def columns(self) -> Names:
-        """Names of the columns."""
-
-    @property
-    def joint_ids(self) -> Names:
-        """Names of labels that are made of several columns."""
-
-    def with_joint(self, name: str, parts: Sequence[str], argument: str) -> Self:
-        """The same with the joint values of some columns under a name."""
-
-
-AnyTable = TypeVar("AnyTable", bound=Named)
+# What has columns by name, in memory or in an engine, and takes joint ids of them.
+AnyTable = TypeVar("AnyTable", bound=Any)
 
 _PIECE = re.compile(r"\s*`([^`]+)`\s*|([^`:]+)")
 
@@ -522,7 +508,7 @@ def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
     return table
 
 
-def names_of(table: Named) -> Names:
+def names_of(table: AnyTable) -> Names:
     """Names that a role may take: the columns, and the joint ids that were made."""
     return (*table.columns, *table.joint_ids)
 

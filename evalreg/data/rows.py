@@ -427,25 +427,39 @@ def refuse_repeats(key: Codes, values: FloatArray, roles: Roles, source: UsedRow
 
 def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> str:
     """What to write, where one column or several together tell the repeats apart."""
-    names = _apart(key, dict(_label_columns(roles, source, key.codes.size)))
-    if len(names) == 1:
-        return _advice(names[0], roles)
-    if names:
-        first, *rest = names
-        sample = f"name the rest in `by` or `sample`, as in {passed(sample=_joined(*rest))}"
+    names, item = _apart(key, dict(_label_columns(roles, source, key.codes.size))), str(roles.item)
+    if not names:
+        return _copies(key, values, roles)
+    first, *rest = names
+    if not rest and first.rpartition(".")[2] in _READINGS:
+        each = f", or have an estimate for each, with {passed(by=first)}" if not roles.by else ""
         return (
-            f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r} tell them apart together. Where the ids in "
-            f"{roles.item!r} start anew in one of them, join them, as in {passed(item=_joined(first, str(roles.item)))}"
-            f"; {roles.repeats or sample}."
+            f"{first!r} tells them apart: one answer that is scored in several ways is still one answer. Keep the "
+            f"rows of one {first!r}{each}."
         )
+    where = "one of them" if rest else f"each {first!r}"
+    anew = f"Where the ids in {item!r} start anew in {where}, join them: {passed(item=_joined(first, item))}"
+    if rest:
+        together = f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r} tell them apart together"
+        averaged = f"name the rest in `by` or `sample`, as in {passed(sample=_joined(*rest))}"
+        return f"{together}. {anew}; {roles.repeats or averaged}."
+    each = f" Or {passed(by=[*roles.by, first] if roles.by else first)} for a mean of each." * roles.has_by
+    averaged = f"{passed(sample=first)}; `sample` averages them first"
+    answers = f" Where they are answers to the same questions: {roles.repeats or averaged}."
+    return f"{first!r} tells them apart. {anew}.{answers * (roles.sample is None)}{each}"
+
+
+def _copies(key: Codes, values: FloatArray, roles: Roles) -> str:
+    """What to do about repeats that no column tells apart."""
     if roles.sample is not None:
         return "Remove the copies, or give each answer its own sample id."
-    numbered = "need a column that numbers them, named in `sample`; without it average them"
     differing = int((values != values[key.first][key.codes]).sum())
-    have = f"and {differing} of them {'has' if differing == 1 else 'have'} another score than the first"
-    alike = "so that they look like copies: remove them"
-    known = f"{have}: find out which one holds before you remove the rest" if differing else alike
-    anew = f": {roles.repeats}" if roles.repeats else f" {numbered}"
+    known = "so that they look like copies: remove them"
+    if differing:
+        known = f"and {differing} of them {'has' if differing == 1 else 'have'} another score than the first"
+        known += ": find out which one holds before you remove the rest"
+    numbered = " need a column that numbers them, named in `sample`; without it average them"
+    anew = f": {roles.repeats}" if roles.repeats else numbered
     return f"No other column tells them apart, {known}. Answers that were given anew{anew}."
 
 
@@ -478,28 +492,6 @@ def _label_columns(roles: Roles, source: UsedRows, n_rows: int) -> Iterator[tupl
         codes = restrict(codes, source.keep)
         if codes.min() >= 0 and 2 <= len(labels) <= n_rows / 2:
             yield name, as_codes(codes, labels)
-
-
-def _advice(name: str, roles: Roles) -> str:
-    """What to write where one column tells repeats apart."""
-    item = str(roles.item)
-    if name.rpartition(".")[2] in _READINGS:
-        each = f", or have an estimate for each, with {passed(by=name)}" if not roles.by else ""
-        return (
-            f"{name!r} tells them apart: one answer that is scored in several ways is still one answer. Keep the "
-            f"rows of one {name!r}{each}."
-        )
-    joined = passed(item=_joined(name, item))
-    each = f" Or {passed(by=[*roles.by, name] if roles.by else name)} for a mean of each." * roles.has_by
-    if roles.sample is not None:
-        return (
-            f"{name!r} tells them apart: where the ids in {roles.item!r} start anew in each, join them, {joined}.{each}"
-        )
-    to_average = f"{roles.repeats}." if roles.repeats else f"{passed(sample=name)}; `sample` averages them first.{each}"
-    return (
-        f"{name!r} tells them apart. Where the ids in {roles.item!r} start anew in each {name!r}, join them: {joined}. "
-        f"Where they are answers to the same questions: {to_average}"
-    )
 
 
 def _joined(*names: str) -> str:

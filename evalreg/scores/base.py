@@ -28,7 +28,6 @@ from evalreg.numerics.matrices import (
     in_rows,
     is_identity,
     of_sorted,
-    small_product,
     square,
     square_of_rows,
     sum_blocks,
@@ -353,6 +352,10 @@ class Scores(ABC):
         """The rows of each value in the cells that are the columns; empty where columns are not cells of rows."""
         return ()
 
+    def squared_parts(self) -> tuple[RowsInCells, ...]:
+        """The same, or fewer rows of which squares and products of scores add up to those of all."""
+        return self.in_cells()
+
     def rows_in(self, columns: Matrix) -> FloatArray | None:
         """Rows in use in any column of each line of 0 and 1; None where one column's rows are no other's."""
         return None
@@ -388,12 +391,6 @@ class Scores(ABC):
         """The weight of clusters in some columns, each a combination of these scores' columns, (n_columns, m)."""
         n, squares, largest = (np.zeros(columns.shape[1]) for _ in range(3))
         for block in self.cells(by):
-            if small_product(block.gram, columns):
-                S = compressed(block.gram) @ dense(columns)
-                squares += np.sum(S**2, axis=0)
-                n += np.count_nonzero(S > 0, axis=0)
-                np.maximum(largest, S.max(axis=0), out=largest)
-                continue
             s = without_zeros(times(compressed(block.gram), columns))
             squares += np.bincount(s.indices, s.data**2, squares.size)
             n += np.bincount(s.indices, s.data > 0, n.size)

@@ -101,9 +101,9 @@ class PairScores(LabelledScores):
         return self.pairs.n_columns
 
     @held_property
-    def centre(self) -> FloatArray:
-        """A value near the scores of each model, shape (n_models,): sums of what is left lose no digits."""
-        return np.asarray(self.values.mean(axis=1))
+    def means(self) -> tuple[FloatArray, ...]:
+        """Of each set of questions the mean of every model, shape (n_models,) each."""
+        return tuple(in_set(self.values, member).mean(axis=1) for member in self.pairs.sets)
 
     def cells(self, by: Axis) -> Blocks:
         """Sums within (cluster, pair), in blocks of whole clusters."""
@@ -139,7 +139,7 @@ class PairScores(LabelledScores):
         """B'T'TB of pairs that are all taken over the same questions, from T'T of their models, far fewer."""
         left, right, member = self.pairs.left, self.pairs.right, self.pairs.sets[0]
         totals, code = in_set(self.values, member), restrict(codes.codes, member)
-        totals = totals - totals.mean(axis=1, keepdims=True)
+        totals = totals - self.means[0][:, None]
         if codes.n_clusters < self.n_rows or scale is not None:
             totals = np.array([np.bincount(code, row, codes.n_clusters) for row in totals])
         totals = totals if scale is None else totals * scale
@@ -187,32 +187,23 @@ class PairScores(LabelledScores):
             result[columns] = np.count_nonzero(np.bincount(restrict(codes.codes, member)))
         return result
 
-    def samples(self, by: Axis) -> tuple[Matrix, IntArray]:
-        """Whether a cluster has questions of each set, (n_clusters, n_sets), and the set of each column."""
-        codes = self.labels.codes(by)
-        inside = (restrict(codes.codes, member) for member in self.pairs.sets)
-        counts = np.array([np.bincount(code, minlength=codes.n_clusters) for code in inside])
-        return sparse.csr_array((counts > 0).T.astype(float)), self.pairs.of_set
-
     def _sums(self, part: BlockRows) -> tuple[FloatArray, FloatArray]:
         """Sums of the scores, and questions, of the clusters of one block in each column."""
         rows, cluster, n_clusters = part
         values = self.values if rows is None else self.values[:, rows]
-        pairs, centre = self.pairs, np.append(self.centre, 0.0)
-        offset = self.fitted - (centre[pairs.left] - centre[pairs.right])
+        pairs = self.pairs
         totals, sizes = (np.zeros((n_clusters, self.n_columns)) for _ in range(2))
-        for columns, member in by_set(pairs):
+        for (columns, member), mean in zip(by_set(pairs), self.means, strict=True):
             inside = member if member is None or rows is None else member[rows]
             code = restrict(cluster, inside)
-            size = np.bincount(code, minlength=n_clusters).astype(float)[:, None]
             models, contrasts = _contrasts(pairs.left[columns], pairs.right[columns])
             sums = np.empty((n_clusters, models.size))
             for j, model in enumerate(models):
                 scores = values[model] if inside is None else values[model, inside]
-                sums[:, j] = np.bincount(code, scores - centre[model], n_clusters)
+                sums[:, j] = np.bincount(code, scores - mean[model], n_clusters)
             place = slice(None) if len(pairs.sets) == 1 else columns
-            totals[:, place] = sums @ contrasts - size * offset[columns]
-            sizes[:, place] = size
+            totals[:, place] = sums @ contrasts
+            sizes[:, place] = np.bincount(code, minlength=n_clusters)[:, None]
         totals[:, self.flat] = 0.0
         return totals, sizes
 

@@ -19,10 +19,10 @@ from evalreg.data.engine_rows import MIDDLE, weighted
 from evalreg.data.frame import refuse_extreme, refuse_infinite
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, HELD_BYTES, ROOT_OF_ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, parts_of, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, compressed, dense, parts_of, square
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
 from evalreg.scores.base import Block, Blocks, Cells, Scores
-from evalreg.scores.rows import ByClusterRows, ClusterPairs, PairSums, roots, rows_of, totals_of
+from evalreg.scores.rows import CellMoments, PairSums, roots
 
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
 LOST, LOST_AT_FIRST = 1e-6, 0.05
@@ -277,11 +277,6 @@ class EngineScores(Scores):
         """(cluster, cell) that have rows, each order of a comparison for itself."""
         return self._clustering(by).n_lines
 
-    def squares_of_size(self) -> FloatArray:
-        """Sum of (w s)^2 of each cell if its rows were alike, s being what is fitted and the mean, shape (n_cells,)."""
-        size = np.abs(self.sums.mean) + np.abs(self.fitted)
-        return np.asarray(self.sums.weight**2 / self.sums.count * size**2)
-
     def n_distinct(self, by: Axis) -> int:
         """The same, of what need not be a clustering that is used: no more than the count is asked for."""
         return self.n_clusters(by) if by in self._clusterings else self._rows_of(by).engine.n_clusters(by)
@@ -533,7 +528,7 @@ def squares_of(sums: Sums, K: int, name: str = "u") -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class EngineMoments(ByClusterRows):
+class EngineMoments(CellMoments):
     """Scores w e u'B_c of rows in cells, in an engine.
 
     Parameters
@@ -562,18 +557,9 @@ class EngineMoments(ByClusterRows):
     rounding = 1e-14
     _squared_by_power: dict[float, FloatArray] = field(default_factory=dict)
 
-    @property
-    def n_columns(self) -> int:
-        """Columns of the scores."""
-        return int(self.basis.shape[2])
-
-    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterPairs]:
-        """Rows with the squares and products of those of a cluster in a cell."""
-        first = 0
-        for sums in self.inner.blocks(by):
-            pairs = self._pairs(sums)
-            yield from rows_of(pairs, self.basis, grams, first)
-            first += sums.n_clusters
+    def pair_sums(self, by: Axis, squares: bool) -> Iterator[PairSums]:
+        """Sums by (cluster, cell), some whole clusters at a time."""
+        return map(self._pairs, self.inner.blocks(by))
 
     def _pairs(self, sums: Sums) -> PairSums:
         K = self.basis.shape[1]
@@ -582,13 +568,9 @@ class EngineMoments(ByClusterRows):
         m = m - np.einsum("lij,lj->li", M, self.fitted[sums.cell])
         return PairSums(sums.cell, np.searchsorted(sums.cluster, np.arange(sums.n_clusters + 1)), M, m)
 
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', block by block: a stream has no array for statsmodels to square."""
-        if by is None:
-            return self.scaled_meat(0.0, bread)
-        B, n = self.basis @ dense(bread), bread.shape[1]
-        blocks = (totals_of(self._pairs(sums), B) for sums in self.inner.blocks(by))
-        return sum_blocks(square(totals, np.eye(n)) for totals in blocks)
+    def squared_errors(self) -> FloatArray:
+        """Sums of w^2 e^2 u u' over the rows of each cell, (n_cells, K, K)."""
+        return self._squared(0.0)
 
     def scaled_meat(self, power: float, bread: Matrix) -> FloatArray:
         """The same of rows, each over (1 - h)^power of its leverage: HC2 and HC3."""

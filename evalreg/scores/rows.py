@@ -8,7 +8,7 @@ compress once"). Factors alone have u = 1.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -24,7 +24,7 @@ from evalreg.data.clusters import Axes, Axis, Codes, Labels, axis_name, joint, o
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
 from evalreg.numerics.limits import HELD, IN_SPAN, MANY_COLUMNS, MOST_CUBES, MOST_LOOKED_AT, REDUNDANT, SINGULAR
-from evalreg.numerics.matrices import CACHED, Matrix, dense, faster_dense, in_rows, is_identity, parts_of, sum_blocks
+from evalreg.numerics.matrices import CACHED, Matrix, dense, in_rows, is_identity, parts_of, sum_blocks
 from evalreg.scores.base import Block, Blocks, LabelledScores, Leverages, NarrowClusters, Scores
 
 
@@ -90,11 +90,8 @@ class Absorbed:
         if len(self.codes) > 1:
             return 0.0
         level = self.codes[0]
-        of_cluster, of_level = (np.bincount(codes.codes, self.weights) for codes in (by, level))
-        s = float(of_cluster.max() / of_level.min())
-        if s >= 0.5:  # no bound at all: take the shares themselves
-            both = joint([by, level])
-            s = float(np.max(np.bincount(both.codes, self.weights) / of_level[level.codes[both.first]]))
+        both, of_level = joint([by, level]), np.bincount(level.codes, self.weights)
+        s = float(np.max(np.bincount(both.codes, self.weights) / of_level[level.codes[both.first]]))
         return 1.0 - s / (1.0 - s) if s < 0.5 else 0.0
 
     def affordable(self, by: Codes) -> bool:
@@ -174,7 +171,7 @@ def starts_of(counts: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters(ABC):
+class Clusters:
     """Some whole clusters of a regression, one after the other.
 
     Parameters
@@ -184,34 +181,43 @@ class Clusters(ABC):
     totals : ndarray, shape (n_clusters, k)
         Sums of scores.
     starts : ndarray of int, shape (n_clusters + 1,)
-        Where each cluster begins among the rows of the design.
+        Where each cluster begins among the rows.
+    rows : ndarray, shape (n_rows, k)
+        Z with Z_g'Z_g = X_g'W X_g; its rows may be others than those of the data.
     """
 
     first: int
     totals: FloatArray
     starts: IntArray
-
-    @property
-    @abstractmethod
-    def rows(self) -> FloatArray:
-        """Z with Z_g'Z_g = X_g'W X_g, shape (n_rows, k); its rows may be others than those of the data."""
-
-    @abstractmethod
-    def squares(self, maps: FloatArray) -> FloatArray:
-        """Sums of squares of the rows of each cluster times the maps, shape (n_clusters, m)."""
-
-    @abstractmethod
-    def some(self, which: BoolArray) -> Clusters:
-        """Some of these clusters."""
-
-    @abstractmethod
-    def grams(self) -> FloatArray:
-        """X_g'W X_g, shape (n_clusters, k, k)."""
+    rows: FloatArray
 
     @property
     def counts(self) -> IntArray:
-        """Rows of each cluster in the design."""
+        """Rows of each cluster."""
         return np.diff(self.starts)
+
+    def squares(self, maps: FloatArray) -> FloatArray:
+        """Sums of squares of the rows of each cluster times the maps, shape (n_clusters, m)."""
+        return sums_of_rows(_turned(self.rows, maps) ** 2, self.starts)
+
+    def some(self, which: BoolArray) -> Clusters:
+        """Some of these clusters."""
+        chosen = np.repeat(which, self.counts)
+        return Clusters(0, self.totals[which], starts_of(self.counts[which]), self.rows[chosen])
+
+    def grams(self) -> FloatArray:
+        """X_g'W X_g, shape (n_clusters, k, k)."""
+        k, n = self.rows.shape[1], self.starts.size - 1
+        grams = np.empty((n, k, k))
+        if k >= MANY_COLUMNS:
+            for gram, (begin, end) in zip(grams, pairwise(self.starts), strict=True):
+                np.matmul(self.rows[begin:end].T, self.rows[begin:end], out=gram)
+            return grams
+        columns, place = np.ascontiguousarray(self.rows.T), np.repeat(np.arange(n), self.counts)
+        for i in range(k):
+            for j in range(i + 1):
+                grams[:, i, j] = grams[:, j, i] = np.bincount(place, columns[i] * columns[j], n)
+        return grams
 
     def parted(self) -> tuple[NarrowClusters | None, Blocks]:
         """Clusters of fewer rows than columns, if any, and those of as many or more."""
@@ -222,47 +228,6 @@ class Clusters(ABC):
         which = self.first + np.flatnonzero(few)
         narrow = NarrowClusters(self.rows, self.totals[few], order, starts_of(self.counts[few]), which)
         return narrow, iter(() if few.all() else [Block(self.totals[~few], self.some(~few).grams())])
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterRows(Clusters):
-    """Clusters by their rows."""
-
-    design: FloatArray
-
-    @property
-    def rows(self) -> FloatArray:
-        """Z."""
-        return self.design
-
-    def squares(self, maps: FloatArray) -> FloatArray:
-        """Of the rows times the maps."""
-        return sums_of_rows(_turned(self.design, maps) ** 2, self.starts)
-
-    def some(self, which: BoolArray) -> ClusterRows:
-        """Some of these clusters."""
-        return ClusterRows(
-            0, self.totals[which], starts_of(self.counts[which]), self.design[np.repeat(which, self.counts)]
-        )
-
-    def grams(self) -> FloatArray:
-        """X_g'W X_g."""
-        return _grams_of_rows(self.design, self.starts)
-
-
-def _grams_of_rows(design: FloatArray, starts: IntArray) -> FloatArray:
-    """Z_g'Z_g of clusters of rows, shape (n_clusters, k, k)."""
-    k, n = design.shape[1], starts.size - 1
-    grams = np.empty((n, k, k))
-    if k >= MANY_COLUMNS:
-        for gram, (begin, end) in zip(grams, pairwise(starts), strict=True):
-            np.matmul(design[begin:end].T, design[begin:end], out=gram)
-        return grams
-    columns, place = np.ascontiguousarray(design.T), np.repeat(np.arange(n), np.diff(starts))
-    for i in range(k):
-        for j in range(i + 1):
-            grams[:, i, j] = grams[:, j, i] = np.bincount(place, columns[i] * columns[j], n)
-    return grams
 
 
 class ByClusterRows(Scores):
@@ -451,13 +416,13 @@ class RowScores(RegressionScores, ScoreRows):
                 into += np.bincount(codes.codes[part], column**2, into.size)
         return sums
 
-    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterRows]:
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[Clusters]:
         """Rows of the clusters in their order."""
         codes = self.labels.codes(by)
         order, starts = codes.order
         for low, high in cluster_ranges(codes.counts.astype(float), self.n_columns, grams):
             rows, offsets = order[starts[low] : starts[high]], starts[low : high + 1] - starts[low]
-            yield ClusterRows(low, sums_of_rows(self.values[rows], offsets), offsets, self.design[rows])
+            yield Clusters(low, sums_of_rows(self.values[rows], offsets), offsets, self.design[rows])
 
 
 def meat_of_rows(values: FloatArray, codes: Codes | None, bread: Matrix) -> FloatArray:
@@ -604,89 +569,67 @@ def totals_of(pairs: PairSums, basis: FloatArray) -> FloatArray:
     return np.asarray(in_rows(pairs.totals.ravel(), places.ravel(), pairs.starts * K, shape) @ basis.reshape(-1, m))
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterPairs(Clusters):
-    """Clusters by what they have in each cell: rows with the same squares and products, K for each of them."""
-
-    cell: IntArray
-    pair_squares: FloatArray
-    basis: FloatArray
-
-    @property
-    def rows(self) -> FloatArray:
-        """R B_c, R being the root of the squares of a cluster in a cell."""
-        K = self.basis.shape[1]
-        places = np.repeat(self.cell * K, K)[:, None] + np.arange(K)
-        flat, starts = self.basis.reshape(-1, self.basis.shape[2]), np.arange(places.size // K + 1) * K
-        shape = places.shape[0], flat.shape[0]
-        return np.asarray(in_rows(roots(self.pair_squares).ravel(), places.ravel(), starts, shape) @ flat)
-
-    def squares(self, maps: FloatArray) -> FloatArray:
-        """Sums over the cells of b'M b of each column b of B_c times the maps."""
-        columns = self.basis @ maps
-        return self._over_cells(columns, columns)
-
-    def some(self, which: BoolArray) -> ClusterPairs:
-        """Some of these clusters."""
-        starts = starts_of(self.counts[which])
-        pairs = np.repeat(which, self.counts // self.basis.shape[1])
-        return ClusterPairs(0, self.totals[which], starts, self.cell[pairs], self.pair_squares[pairs], self.basis)
-
-    def grams(self) -> FloatArray:
-        """Sums over the cells of B_c'M B_c, by one product of all clusters where B_c x B_c fits into memory."""
-        n_cells, K, k = self.basis.shape
-        if n_cells * K * (K + 1) * k**2 > 2 * HELD:
-            return _grams_of_rows(self.rows, self.starts)
-        grams = self._over_cells(self.basis[:, :, :, None], self.basis[:, :, None, :])
-        return grams.reshape(-1, k, k)
-
-    def _over_cells(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Sums over the cells of those of M_ij times the left of part i and the right of part j, (n_clusters, m)."""
-        n_cells, K = self.basis.shape[:2]
-        i, j = np.tril_indices(K)
-        products = left[:, i] * right[:, j]
-        products[:, i != j] += left[:, j[i != j]] * right[:, i[i != j]]
-        places = (self.cell * i.size)[:, None] + np.arange(i.size)
-        entries, shape = self.pair_squares[:, i, j].ravel(), (self.starts.size - 1, n_cells * i.size)
-        sums = in_rows(entries, places.ravel(), self.starts // K * i.size, shape)
-        sums = dense(sums) if faster_dense(sums) else sums
-        return sums @ products.reshape(n_cells * i.size, -1)
-
-
-def rows_of(pairs: PairSums, basis: FloatArray, grams: bool, first: int = 0) -> Iterator[ClusterPairs]:
-    """Clusters by their sums in cells, some at a time."""
-    totals, starts = totals_of(pairs, basis), pairs.starts * basis.shape[1]
-    for low, high in cluster_ranges(np.diff(starts).astype(float), basis.shape[2], grams):
+def rows_of(pairs: PairSums, basis: FloatArray, grams: bool, first: int = 0) -> Iterator[Clusters]:
+    """Clusters by the rows R B_c, R being the root of the squares that one has in a cell; some at a time."""
+    K, k = basis.shape[1:]
+    totals, starts, flat = totals_of(pairs, basis), pairs.starts * K, basis.reshape(-1, k)
+    for low, high in cluster_ranges(np.diff(starts).astype(float), k, grams):
         some = slice(pairs.starts[low], pairs.starts[high])
-        yield ClusterPairs(
-            first + low,
-            totals[low:high],
-            starts[low : high + 1] - starts[low],
-            pairs.cell[some],
-            pairs.squares[some],
-            basis,
-        )
+        places = np.repeat(pairs.cell[some] * K, K)[:, None] + np.arange(K)
+        ends, shape = np.arange(places.shape[0] + 1) * K, (places.shape[0], flat.shape[0])
+        rows = in_rows(roots(pairs.squares[some]).ravel(), places.ravel(), ends, shape) @ flat
+        yield Clusters(first + low, totals[low:high], starts[low : high + 1] - starts[low], np.asarray(rows))
 
 
-@dataclass(frozen=True, eq=False)
-class MomentScores(RegressionScores):
-    """Scores w e u'B_c of rows in cells."""
+class CellMoments(ByClusterRows):
+    """Scores w e u'B_c of rows in cells, in memory or in an engine: their clusters are known by sums in cells."""
 
-    rows: CodedRows
-    # e of each row.
-    error: FloatArray
-    # (n_cells, K, k).
+    # B, (n_cells, K, k).
     basis: FloatArray
-    labels: Labels
-    # Times the roots of the weights; None of what is no least squares.
-    residual: FloatArray | None = None
-    weights: FloatArray | None = None
-    pair_sums: dict[tuple[Axis, bool], PairSums] = field(default_factory=dict, repr=False)
 
     @property
     def n_columns(self) -> int:
         """Columns of the scores."""
         return int(self.basis.shape[2])
+
+    @abstractmethod
+    def pair_sums(self, by: Axis, squares: bool) -> Iterator[PairSums]:
+        """Sums by (cluster, cell), some whole clusters at a time; where only totals are wanted without squares."""
+
+    @abstractmethod
+    def squared_errors(self) -> FloatArray:
+        """Sums of w^2 e^2 u u' over the rows of each cell, (n_cells, K, K)."""
+
+    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[Clusters]:
+        """Rows with the squares and products of those of a cluster in a cell."""
+        first = 0
+        for pairs in self.pair_sums(by, True):
+            yield from rows_of(pairs, self.basis, grams, first)
+            first += pairs.starts.size - 1
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels from the totals of the clusters."""
+        from statsmodels.stats.sandwich_covariance import S_white_simple
+
+        B = self.basis @ dense(bread)
+        if by is None:  # the sum of (w e)^2 u u' over the rows of a cell is R'R
+            return np.asarray(S_white_simple((roots(self.squared_errors()) @ B).reshape(-1, B.shape[2])))
+        return sum_blocks(np.asarray(S_white_simple(totals_of(pairs, B))) for pairs in self.pair_sums(by, False))
+
+
+@dataclass(frozen=True, eq=False)
+class MomentScores(CellMoments, RegressionScores):
+    """Scores w e u'B_c of rows in cells, in memory."""
+
+    rows: CodedRows
+    # e of each row.
+    error: FloatArray
+    basis: FloatArray
+    labels: Labels
+    # Times the roots of the weights; None of what is no least squares.
+    residual: FloatArray | None = None
+    weights: FloatArray | None = None
+    known: dict[tuple[Axis, bool], PairSums] = field(default_factory=dict, repr=False)
 
     def design_rows(self, rows: slice) -> FloatArray:
         """Some rows of the design."""
@@ -698,19 +641,9 @@ class MomentScores(RegressionScores):
         factor = self.error[rows] if self.weights is None else self.error[rows] * self.weights[rows]
         return self.rows.combined(rows, self.basis) * factor[:, None]
 
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels from the totals of the clusters."""
-        from statsmodels.stats.sandwich_covariance import S_white_simple
-
-        if by is None:
-            # The sum of (w e)^2 u u' over the rows of a cell is R'R.
-            R = roots(self.rows.sums(None, (self.error, self.error, self.weights, self.weights))[0])
-            return np.asarray(S_white_simple((R @ (self.basis @ dense(bread))).reshape(-1, bread.shape[1])))
-        return np.asarray(S_white_simple(totals_of(self._pairs(by, False), self.basis @ dense(bread))))
-
-    def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[ClusterPairs]:
-        """Rows with the squares and products of those of a cluster in a cell."""
-        return rows_of(self._pairs(by, True), self.basis, grams)
+    def squared_errors(self) -> FloatArray:
+        """Sums of w^2 e^2 u u' over the rows of each cell, (n_cells, K, K)."""
+        return self.rows.sums(None, (self.error, self.error, self.weights, self.weights))[0]
 
     def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Leverages:
         """As for rows; not looked for where the largest cluster with the farthest row would not reach that."""
@@ -725,14 +658,13 @@ class MomentScores(RegressionScores):
         """A bound of the size of the entries of the design in each column."""
         return np.asarray(np.max(np.einsum("j,cjk->ck", self.rows.largest, np.abs(self.basis)), axis=0))
 
-    def _pairs(self, by: Axis, squares: bool) -> PairSums:
+    def pair_sums(self, by: Axis, squares: bool) -> Iterator[PairSums]:
         """Sums by (cluster, cell), made once."""
-        for known in ((by, True), (by, squares)):
-            if known in self.pair_sums:
-                return self.pair_sums[known]
-        self.pair_sums[by, squares] = pairs = self._summed(self.labels.codes(by), squares)
-        hold(pairs)
-        return pairs
+        held = self.known.get((by, True)) or self.known.get((by, squares))
+        if held is None:
+            held = self.known[by, squares] = self._summed(self.labels.codes(by), squares)
+            hold(held)
+        yield held
 
     def _summed(self, codes: Codes, squares: bool) -> PairSums:
         rows, C, n_clusters = self.rows, self.rows.n_cells, codes.n_clusters

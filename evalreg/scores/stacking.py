@@ -39,7 +39,6 @@ from evalreg.scores.base import (
     Scores,
     extremes,
 )
-from evalreg.scores.engine import EngineScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +92,12 @@ class StackedScores(TwoScores):
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        parts = self.in_cells()
-        return meat_of_cell_rows(parts, bread) if by is None and len(parts) == 2 else super().meat(by, bread)
+        parts = (*self.first.squared_parts(), *self.second.squared_parts()) if by is None else ()
+        return meat_of_cell_rows(parts, bread) if len(parts) == 2 else super().meat(by, bread)
+
+    def heaviest_rows(self) -> FloatArray:
+        """The largest weight of a row in each cell."""
+        return self.first.heaviest_rows()
 
     def in_cells(self) -> tuple[RowsInCells, ...]:
         """The rows of each value in their cells."""
@@ -108,16 +111,15 @@ class StackedScores(TwoScores):
 
     def rows_in(self, columns: Matrix) -> FloatArray:
         """Rows in use in any column of each line: a row that both estimates use is one row."""
-        parts, touched, first = self.in_cells(), compressed(columns), 0
+        parts = self.in_cells()
         if not parts:  # One of them uses all rows, or does not tell.
             return super().rows_in(columns)
-        kinds = np.column_stack([np.where(part.in_use, part.cell, -1) for part in parts])
-        distinct, count = np.unique(kinds, axis=0, return_counts=True)
-        used: Matrix = sparse.csr_array((touched.shape[0], count.size))
-        for part, cell in zip(parts, distinct.T, strict=True):
-            of_part = touched[:, first : first + part.n_cells] @ _indicator(cell, part.n_cells)
-            used, first = used + of_part, first + part.n_cells
-        return np.asarray(compressed(used).sign() @ count, dtype=np.float64)
+        touched = np.split(dense(columns) > 0, np.cumsum([part.n_cells for part in parts])[:-1], axis=1)
+        counts = np.zeros(columns.shape[0])
+        for line, cells in enumerate(zip(*touched, strict=True)):
+            used = [inside[part.cell] & part.in_use for inside, part in zip(cells, parts, strict=True)]
+            counts[line] = np.count_nonzero(np.any(used, axis=0))
+        return counts
 
     def same_rows(self) -> bool:
         """Whether both use the same rows of their data, in one order as far as an index tells."""
@@ -129,12 +131,6 @@ class StackedScores(TwoScores):
     @property
     def _both_labels(self) -> tuple[Any, Any]:
         return self.first.row_labels(), self.second.row_labels()
-
-
-def _indicator(cell: IntArray, n_cells: int) -> Matrix:
-    """One at (cell, place) of each place whose cell is not -1, shape (n_cells, n_places)."""
-    place = np.flatnonzero(cell >= 0)
-    return sparse.csr_array((np.ones(place.size), (cell[place], place)), (n_cells, cell.size))
 
 
 def meat_of_cell_rows(parts: tuple[RowsInCells, ...], bread: Matrix) -> FloatArray:
@@ -402,22 +398,14 @@ class MappedScores(Scores):
         totals = block.totals @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
 
-    def uncancelled(self, bread: Matrix) -> FloatArray | None:
-        """Bounds of the sums of squares of the influence of rows if its parts did not cancel."""
+    def uncancelled(self, bread: Matrix) -> FloatArray:
+        """Bounds of the sums of squares of the influence of rows if its parts did not cancel; scores are in [0, 1]."""
         size = absolute_entries(bread)
-        reach = squared_entries(absolute_entries(self.design) @ size)
-        if isinstance(self.inner, EngineScores):
-            return np.asarray(self.inner.squares_of_size() @ reach)
-        parts = self.inner.in_cells()
-        if not parts:
-            return None
-        # A row's score is its value less what is fitted.
-        squares = np.concatenate([_squares_of_parts(part) for part in parts])
-        if self.offset is None:
-            return np.asarray(len(parts) * (squares @ reach))
-        beyond = squared_entries(absolute_entries(self.offset) @ size)
-        weights = np.bincount(parts[0].cell, parts[0].weight ** 2, minlength=self._n_cells)
-        return np.asarray((len(parts) + 1) * (squares @ reach + weights @ beyond))
+        weights = [part.row_moments()[2] for part in self.inner.side_by_side]
+        squares = np.concatenate(weights) @ squared_entries(absolute_entries(self.design) @ size)
+        if self.offset is not None:
+            squares = squares + weights[0] @ squared_entries(absolute_entries(self.offset) @ size)
+        return np.asarray(4.0 * squares)
 
     def squares_by_cluster(self, by: Axis, maps: FloatArray) -> FloatArray | None:
         """Diagonal of R'X_g'W X_g R of each cluster, from the weights of its cells; None without a design."""
@@ -484,13 +472,6 @@ def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:
     return scale_rows(row_products(rows, rows), weight)
 
 
-def _squares_of_parts(rows: RowsInCells) -> FloatArray:
-    """Sum over the rows of each cell of the square of what a score is the difference of, shape (n_cells,)."""
-    value = rows.weight * rows.values
-    size = np.abs(value) + np.abs(value - rows.scores)
-    return np.asarray(np.bincount(rows.cell, size**2, minlength=rows.n_cells))
-
-
 GONE = "a log of sums no longer has its rows: {what} needs them. Take the log itself."
 
 
@@ -549,6 +530,12 @@ class SummedPairScores(CellScores):
         """No rows are known."""
         return ()
 
+    def squared_parts(self) -> tuple[RowsInCells, ...]:
+        """The lines, where the rows of each are alike."""
+        scores = np.sqrt(self.weight2) * (self.values - self.fitted[self.cell])
+        alike = not self.within.any()
+        return (RowsInCells(self.values, scores, self.cell, self.weights, self.n_columns),) if alike else ()
+
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Refused: there are no rows."""
         raise NotAvailableError(GONE.format(what="influence of single rows") + " Or name a clustering in `by`.")
@@ -565,31 +552,11 @@ class SummedPairScores(CellScores):
         return replace(self, labels=labels)
 
 
-@dataclass(frozen=True, eq=False)
-class SummedOutcomes(StackedScores):
-    """Scores of lines, each of one outcome, and whether that is a tie, side by side."""
-
-    first: SummedPairScores
-    second: SummedPairScores
-    stackable = False
-
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)'; a line's rows are alike, so that their squares are w^2 times one."""
-        if by is not None:
-            return super().meat(by, bread)
-        parts = []
-        for part in (self.first, self.second):
-            scores = np.sqrt(part.weight2) * (part.values - part.fitted[part.cell])
-            parts.append(RowsInCells(part.values, scores, part.cell, part.weights, part.n_columns))
-        return meat_of_cell_rows(tuple(parts), bread)
-
-    def heaviest_rows(self) -> FloatArray:
-        """The largest weight of a row in each cell."""
-        return self.first.heaviest_rows()
-
-
 def beside_ties(rows: CellScores, tie: FloatArray, fitted: FloatArray) -> StackedScores:
-    """Scores of verdicts and of whether each is a tie, side by side; `fitted` is the share of ties of each cell."""
+    """Scores of verdicts and of whether each is a tie, side by side; `fitted` is the share of ties of each cell.
+
+    Lines of sums are of one outcome each.
+    """
     if not isinstance(rows, SummedPairScores):
         return StackedScores(rows, CellScores(tie, fitted, rows.labels, rows.cell, rows.weights))
-    return SummedOutcomes(rows, replace(rows, values=tie, mean2=tie, fitted=fitted))
+    return StackedScores(rows, replace(rows, values=tie, mean2=tie, fitted=fitted))

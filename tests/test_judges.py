@@ -13,8 +13,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.boards.judged import judged_rows, krippendorff_alpha
-from evalreg.boards.judges import components_of, fixed_effects, variance_table
+from evalreg.boards.judges import components_of, fixed_effects, judged_rows, krippendorff_alpha, variance_table
 from evalreg.numerics.moments import moment_equations
 
 LABELS = {"left": "left", "right": "right", "winner": "winner"}

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from evalreg.estimators.horizon import horizon as horizon
     from evalreg.estimators.judging import judge_corrected as judge_corrected
     from evalreg.estimators.judging import panel as panel
+    from evalreg.estimators.judging import rectified_mean as rectified_mean
+    from evalreg.estimators.judging import rectified_win_rate as rectified_win_rate
     from evalreg.estimators.mean import mean as mean
     from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from evalreg.estimators.ratings import controlled_win_rate as controlled_win_rate
     from evalreg.estimators.ratings import wins as wins
     from evalreg.estimators.ratio import ratio as ratio
-    from evalreg.estimators.rectified import rectified_mean as rectified_mean
-    from evalreg.estimators.rectified import rectified_win_rate as rectified_win_rate
     from evalreg.estimators.regression import fit as fit
     from evalreg.estimators.shards import merged as merged
     from evalreg.estimators.shards import summarise as summarise
@@ -89,13 +89,12 @@ _NAMES = {
     "estimators.difference": "compare",
     "estimators.frontier": "frontier",
     "estimators.horizon": "horizon",
-    "estimators.judging": "judge_corrected panel",
+    "estimators.judging": "judge_corrected panel rectified_mean rectified_win_rate",
     "estimators.mean": "mean",
     "estimators.pass_at_k": "pass_at_k",
     "estimators.quantile": "quantile",
     "estimators.ratings": "ability bradley_terry controlled_win_rate wins",
     "estimators.ratio": "ratio",
-    "estimators.rectified": "rectified_mean rectified_win_rate",
     "estimators.regression": "fit",
     "estimators.shards": "merged summarise",
     "estimators.win_rate": "win_rate",

@@ -393,13 +393,13 @@ def scored(
     if empty.size:
         text = f"each curve needs rows of both classes of {truth!r}; {split.names[empty[0] // 2]!r} has one alone."
         raise DataError(text, column=truth)
-    share, weight = None if metric == "auc" else false_alarms(metric), split.weighted(np.ones(split.n_rows))
+    rate, weight = None if metric == "auc" else false_alarms(metric), split.weighted(np.ones(split.n_rows))
     values, jacobian = np.empty(split.n_rows), np.zeros((n, 2 * n))
     for i in range(n):
-        negative, positive = (np.flatnonzero(cell == 2 * i + k) for k in (0, 1))
-        low, high = ((score[rows], weight[rows]) for rows in (negative, positive))
-        placed, slope = _placements(low, high) if share is None else _hits(low, high, share)
-        values[negative], values[positive] = placed
+        sides = [np.flatnonzero(cell == 2 * i + k) for k in (0, 1)]
+        negative, positive = ((score[rows], weight[rows]) for rows in sides)
+        placed, slope = _placements(negative, positive) if rate is None else _hits(negative, positive, rate)
+        values[np.concatenate(sides)] = np.concatenate(placed)
         jacobian[i, 2 * i : 2 * i + 2] = slope, 1.0
     means = means_of_cells(both, values, predicted)
     return function_of(means, np.array(means.params)[1::2], jacobian, split.names, about, OnLogit(means, np.arange(n)))
@@ -428,42 +428,40 @@ def _positives(split: Split, truth: str, positive: Any) -> tuple[IntArray, Any]:
     return np.asarray(codes.codes == texts.index(name), dtype=np.intp), chosen
 
 
-def _share_below(values: FloatArray, of: FloatArray, weight: FloatArray) -> FloatArray:
-    """Share of `of`, by weight, that is below each value, ties by halves."""
-    order = np.argsort(of, kind="stable")
-    total = np.append(0.0, np.cumsum(weight[order]))
-    below, through = (total[np.searchsorted(of[order], values, side)] for side in ("left", "right"))
-    return np.asarray((below + through) / (2 * total[-1]))
+def _share_below(values: FloatArray, of: Pair, side: Literal["left", "right"]) -> FloatArray:
+    """Share of `of`, scores with their weights, that is below each value; with the side "right" also at it."""
+    order = np.argsort(of[0], kind="stable")
+    total = np.append(0.0, np.cumsum(of[1][order]))
+    return np.asarray(total[np.searchsorted(of[0][order], values, side)] / total[-1])
 
 
 def _placements(negative: Pair, positive: Pair) -> tuple[Pair, float]:
-    """DeLong's components of each row: the share of the other class that it is on the right side of.
+    """DeLong's components of each row: the share of the other class that it is on the right side of, ties by halves.
 
     Both classes have the area as their mean. DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44, 837-845; summed
     within clusters, Obuchowski (1997), Biometrics 53, 567-578.
     """
-    return (1 - _share_below(negative[0], *positive), _share_below(positive[0], *negative)), 1.0
+    above, below = (
+        (_share_below(scores, of, "left") + _share_below(scores, of, "right")) / 2
+        for scores, of in ((negative[0], positive), (positive[0], negative))
+    )
+    return (1 - above, below), 1.0
 
 
 def _hits(negative: Pair, positive: Pair, rate: float) -> tuple[Pair, float]:
     """Whether each row is flagged by the lowest threshold that flags at most a share of the negatives.
 
-    With them what a share of negatives more weighs in the hits, less the slope of the curve (the ratio of densities at
-    the threshold): by how much hits change over WINDOW standard errors of the share on either side.
+    Those are the rows that at most this share of the negatives is as high as. With them what a share of negatives more
+    weighs in the hits, less the slope of the curve (the ratio of densities at the threshold): by how much hits change
+    over WINDOW standard errors of the share on either side.
     """
-    order = np.argsort(negative[0], kind="stable")
-    ranked = negative[0][order]
-    above = 1 - np.cumsum(negative[1][order]) / negative[1].sum()
-    above = above[np.searchsorted(ranked, ranked, "right") - 1]
-
-    def flagged(scores: FloatArray, share: float) -> FloatArray:
-        # Above the lowest negative that leaves at most this share above it, but for rounding of sums of weights.
-        return np.asarray(scores > ranked[np.flatnonzero(above <= share + ROUNDING)[0]], dtype=np.float64)
-
-    h = WINDOW * np.sqrt(rate * (1 - rate) / ranked.size)
-    low, high = max(rate - h, 0.0), min(rate + h, 1.0)
-    hits = [float(np.average(flagged(positive[0], share), weights=positive[1])) for share in (low, high)]
-    return (flagged(negative[0], rate), flagged(positive[0], rate)), -(hits[1] - hits[0]) / (high - low)
+    # But for rounding of sums of weights.
+    as_high = [1 - _share_below(scores, negative, "left") - ROUNDING for scores, _ in (negative, positive)]
+    h = WINDOW * np.sqrt(rate * (1 - rate) / negative[0].size)
+    window = np.clip([rate - h, rate + h], 0.0, 1.0)
+    hits = [float(np.average(as_high[1] <= share, weights=positive[1])) for share in window]
+    flagged = [(share <= rate).astype(np.float64) for share in as_high]
+    return (flagged[0], flagged[1]), -float(np.diff(hits)[0] / np.diff(window)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -531,10 +529,9 @@ class Gaps(Behind):
         far = middle + np.copysign(half, middle)
         near = np.where(half > 0, product / np.where(far != 0, far, 1.0), middle)
         low, high = signed_root(np.stack([np.minimum(np.minimum(far, near), square), np.maximum(far, near)]))
-        least = np.finfo(float).tiny
-        low = np.where(p > alpha, np.minimum(low, 0.0), np.where(p <= alpha, np.maximum(low, least), low))
-        high = np.where(p > alpha, np.maximum(high, 0.0), np.where(p <= alpha, np.maximum(high, least), high))
-        return np.column_stack([low, high])
+        least = np.where(p <= alpha, np.finfo(float).tiny, -np.inf)
+        low = np.where(p > alpha, np.minimum(low, 0.0), np.maximum(low, least))
+        return np.column_stack([low, np.maximum(high, np.where(p > alpha, 0.0, least))])
 
     def _of_all_levels(self, cov: Any) -> tuple[FloatArray, FloatArray]:
         """p of the joint tests that every gap is 0, and 2 tr WVWV; of all values, shape (n_values,)."""

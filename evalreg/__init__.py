@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from evalreg.estimators.comparison import sign_test as sign_test
     from evalreg.estimators.confidence_sequence import confidence_sequence as confidence_sequence
     from evalreg.estimators.difference import compare as compare
-    from evalreg.estimators.frontier import frontier as frontier
-    from evalreg.estimators.horizon import horizon as horizon
     from evalreg.estimators.judging import judge_corrected as judge_corrected
     from evalreg.estimators.judging import panel as panel
     from evalreg.estimators.judging import rectified_mean as rectified_mean
     from evalreg.estimators.judging import rectified_win_rate as rectified_win_rate
+    from evalreg.estimators.mean import frontier as frontier
     from evalreg.estimators.mean import mean as mean
-    from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
+    from evalreg.estimators.mean import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
     from evalreg.estimators.ratings import ability as ability
     from evalreg.estimators.ratings import bradley_terry as bradley_terry
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.ratings import wins as wins
     from evalreg.estimators.ratio import ratio as ratio
     from evalreg.estimators.regression import fit as fit
+    from evalreg.estimators.regression import horizon as horizon
     from evalreg.estimators.shards import merged as merged
     from evalreg.estimators.shards import summarise as summarise
     from evalreg.estimators.win_rate import win_rate as win_rate
@@ -87,15 +87,12 @@ _NAMES = {
     "estimators.comparison": "Comparison sign_test",
     "estimators.confidence_sequence": "confidence_sequence",
     "estimators.difference": "compare",
-    "estimators.frontier": "frontier",
-    "estimators.horizon": "horizon",
     "estimators.judging": "judge_corrected panel rectified_mean rectified_win_rate",
-    "estimators.mean": "mean",
-    "estimators.pass_at_k": "pass_at_k",
+    "estimators.mean": "frontier mean pass_at_k",
     "estimators.quantile": "quantile",
     "estimators.ratings": "ability bradley_terry controlled_win_rate wins",
     "estimators.ratio": "ratio",
-    "estimators.regression": "fit",
+    "estimators.regression": "fit horizon",
     "estimators.shards": "merged summarise",
     "estimators.win_rate": "win_rate",
     "inference.posterior": "posterior",

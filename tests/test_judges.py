@@ -250,7 +250,8 @@ MULTIPLE = {name: 2.0 if name.startswith("model") else 1.0 for name in SDS}
 
 
 def rows_of(log: pd.DataFrame):
-    return judged_rows(board_of(log, winner=None, score="score")._pairs, "judge", "prompt")
+    pairs = board_of(log, winner=None, score="score")._pairs
+    return judged_rows(pairs, pairs.rows, "judge", "prompt")
 
 
 @pytest.mark.slow
@@ -266,7 +267,8 @@ def test_variance_components_are_unbiased(keep):
 
 
 def test_moment_equations_are_those_of_dense_matrices(log):
-    rows = judged_rows(board_of(both_orders(log.head(150)))._pairs, "judge", "prompt")
+    pairs = board_of(both_orders(log.head(150)))._pairs
+    rows = judged_rows(pairs, pairs.rows, "judge", "prompt")
     components = components_of(rows)
     expected, observed = moment_equations(rows.values, fixed_effects(rows), list(components.values()))
     pairs = (rows.pair[:, None] == np.arange(rows.n_pairs)).astype(float)

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards.pairs import Pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, counted, fraction, keeps, listed, quotient, whole_number
 from evalreg.covariance.crossed import USUAL_LEVEL, t_pvalues
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import assemble, errors_by_cell
 from evalreg.data.clusters import Axis, Codes, Labels, as_codes, joint_parts, known_column, no_source
+from evalreg.data.pairs import PairCells
 from evalreg.data.rows import cells_of, joint_names
 from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
 from evalreg.estimate import of_means
@@ -80,9 +80,8 @@ class JudgedRows:
         return np.sign(np.where(np.abs(above) > EQUAL, above, 0.0)).astype(np.intp)
 
 
-def judged_rows(pairs: Pairs, judge: str, prompt: str) -> JudgedRows:
+def judged_rows(pairs: PairCells, scores: CellScores, judge: str, prompt: str) -> JudgedRows:
     """The comparisons of a board with the judge and prompt of each: columns, or several joined by colons."""
-    scores = pairs.in_memory("comparing judges")
     if isinstance(scores, SummedPairScores):
         raise NotAvailableError(GONE.format(what="comparing judges"))
     labels = scores.labels
@@ -629,14 +628,16 @@ class Judging(Shown):
         return summarize_judging(self)
 
 
-def judging_of(pairs: Pairs, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:
+def judging_of(
+    pairs: PairCells, scores: CellScores, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float
+) -> Judging:
     """Judges of the comparisons of a board set against each other.
 
     The default covariance for clusters takes the place of "naive".
     """
     fraction("alpha", alpha)
     min_shared = whole_number("min_shared", min_shared)
-    rows = judged_rows(pairs, judge, prompt)
+    rows = judged_rows(pairs, scores, judge, prompt)
     if not options.kind.needs_clusters:
         options = resolve_cov(CovOptions(), clustered=True)
     has_board = np.bincount(rows.judge) >= min_shared

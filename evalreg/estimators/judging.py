@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg import errors
-from evalreg.boards.pairs import Pairs, gather_pairs
+from evalreg.boards.board import Pairs, gather_pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, issue, listed, option
 from evalreg.choices import EstimatorOptions, MissingName, OpponentsName
 from evalreg.covariance.options import CovOptions, requested_options, resolve_cov

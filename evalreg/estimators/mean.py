@@ -1,31 +1,56 @@
-"""Means of scores, for one model or many at once, with fixed strata or without, and over prompt templates."""
+"""Means of scores, of shares of k answers, over prompt templates, and of several metrics against each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import Any, Literal, TypeAlias, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy.special import chdtri
 
-from evalreg.checks import FloatArray, IntArray, by_stratum, check_target, fraction, listed, option, passed
+from evalreg.checks import (
+    FloatArray,
+    IntArray,
+    by_stratum,
+    check_target,
+    fraction,
+    listed,
+    option,
+    passed,
+    whole_number,
+)
 from evalreg.choices import EstimatorOptions, MissingName, QuestionsName, TargetName
 from evalreg.covariance.options import CovOptions, clustered_by_items, requested_options
-from evalreg.data.clusters import Groups, refuse_same, with_roles
+from evalreg.data.clusters import Groups, known_column, known_columns, names_of, refuse_same, with_roles
 from evalreg.data.engine import Query
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.engine_rows import EngineAnswers, read_used, used_answers
+from evalreg.data.frame import Table, open_frame, restrict
 from evalreg.data.questions import shared_rows
-from evalreg.data.rows import Roles, joint_names
+from evalreg.data.rows import CellRows, Roles, joint_names, read_cells
 from evalreg.data.sums import Lines, SummedLog, lines_of, refuse_unsummed
-from evalreg.errors import ArgumentError, DataError
+from evalreg.errors import ArgumentError, DataError, RowList, ScoreRangeError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators import targets
-from evalreg.estimators.cells import Split, estimate_cells, from_row_influence, independence_note, rows_by_item, titled
+from evalreg.estimators.cells import (
+    COMPARE_FIRST,
+    Split,
+    estimate_cells,
+    estimate_read,
+    from_row_influence,
+    independence_note,
+    means_of_cells,
+    refuse_unless_binary,
+    rows_by_item,
+    side_by_side,
+    titled,
+)
 from evalreg.inference.intervals import Behind
-from evalreg.inference.questions import scale_notes, unequal_notes
+from evalreg.inference.questions import scale_notes, unequal_notes, unequal_rows
+from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.planning.power import checked_number
 from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.base import Cells
@@ -408,3 +433,326 @@ def _spread(
         distance.append((at - mean) / top)
         influence.append(fixed[-1] + (at - mean) * of_shrink)
     return np.array(values), np.column_stack(influence), raw, MS / n, np.array(distance), np.column_stack(fixed)
+
+
+RequireName: TypeAlias = Literal["any", "all", "same"]
+# What the chance is called, with k behind.
+CALLED = {"any": "pass@", "all": "pass^", "same": "same@"}
+RULE = "`score` must be 0 or 1 for pass@k"
+
+
+def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
+    """Share of the subsets of k answers in which all are right, C(c, k)/C(n, k), with c `right` of n >= k `answers`.
+
+    The product of (c - j)/(n - j) over j from 0 to k - 1, which cannot overflow.
+    """
+    share = np.ones(right.shape)
+    for j in range(k):
+        share *= np.maximum(right - j, 0.0) / (answers - j)
+    return share
+
+
+@estimator
+def pass_at_k(
+    data: Any,
+    score: str = "score",
+    *,
+    item: str,
+    sample: str,
+    k: int | Sequence[int],
+    require: RequireName = "any",
+    by: str | list[str] | None = None,
+    groups: Groups = None,
+    weights: str | npt.ArrayLike | None = None,
+    missing: MissingName = "drop",
+    **options: Unpack[EstimatorOptions],
+) -> Results:
+    """Chance that any (pass@k) or all (pass^k) of k answers to a question are right, averaged over questions.
+
+    Of each question's n answers every subset of k is used: 1 - C(n - c, k)/C(n, k) for "any" and C(c, k)/C(n, k) for
+    "all", c of n being right, and for "same" (C(c, k) + C(n - c, k))/C(n, k): the consistency of answers. Each is
+    unbiased for each question, and their mean is an ordinary mean over questions.
+
+    Parameters
+    ----------
+    data : data frame
+        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays. One row for each answer.
+    score : str, default "score"
+        Column of scores, 0 or 1.
+    item, sample : str
+        Columns of the questions, and of the ids of the answers to a question.
+    k : int or list of int
+        Answers of which any, or all, must be right; every question of every model needs at least k. A list gives the
+        curve, all its values in one covariance: `contrast("`pass^1` - `pass^4`")` is what asking for four costs.
+    require : {"any", "all", "same"}, optional
+        "any", the default, is pass@k; "all" is pass^k; "same" is that all k are right or all wrong.
+    by : str or list of str, optional
+        Columns of the models; one parameter each, with their joint covariance.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `fit`; the questions by default.
+    weights : str or array_like, shape (n_rows,), optional
+        Sampling weights, the same in all answers to a question.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows.
+    missing : {"drop", "raise"}, optional
+        What to do with rows where something is missing; dropped rows are counted.
+    <cov>
+        Covariance; "CR2" by default.
+    <ssc>
+    <dof>
+        Degrees of freedom, as in `mean`.
+    <repair>
+
+    Returns
+    -------
+    Results
+        Named by the labels of `by`, or "pass@k", "pass^k" and "same@k" with the number; with several k and `by`
+        "model:k". Score intervals as in `mean`, those of each k as it has them alone.
+
+    Raises
+    ------
+    DataError
+        If questions have fewer than k answers; `count` is their number.
+    ScoreRangeError
+        If a score is neither 0 nor 1.
+    ArgumentError, ArgumentTypeError
+        If `k` is not a whole number above 0, a list names one twice or none, or an option is unknown.
+    MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, AlignmentError, EmptyDataError
+        If the data break another rule.
+    NotAvailableError
+        If the rows live in an engine and are weighted.
+
+    References
+    ----------
+    Chen et al. (2021), arXiv:2107.03374, eq. 1 (pass@k); Yao et al. (2024), arXiv:2406.12045, section 3 (pass^k);
+    Rabanser et al. (2026), Towards a science of AI agent reliability (consistency).
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.sampled(n_questions=200, n_samples=6, seed=1)
+    >>> for require in ("any", "all"):
+    ...     results = er.pass_at_k(log, item="question", sample="sample", k=2, require=require)
+    ...     print(results.params.round(3).to_dict())
+    {'pass@2': 0.704}
+    {'pass^2': 0.373}
+    >>> curve = er.pass_at_k(log, item="question", sample="sample", k=[1, 2, 4], require="all")
+    >>> curve.params.round(3).to_dict()
+    {'pass^1': 0.538, 'pass^2': 0.373, 'pass^4': 0.233}
+    """
+    requested = requested_options(options)
+    option("require", require, RequireName)
+    every = [whole_number("k", size) for size in np.atleast_1d(np.asarray(k, dtype=object))]
+    if not every or len(set(every)) < len(every):
+        raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {k!r}.")
+    table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)
+    for column, argument in ((item, "item"), (sample, "sample")):
+        known_column(column, names_of(table), argument)  # None is no column
+    refuse_same({"by": by_columns, "item": item, "sample": sample})
+    roles = Roles(score, by_columns, item, sample, None, weights, missing)
+    read, right, answers = _counted(table, roles, item if groups is None else groups, max(every))
+    estimates, what = [], "all right or all wrong" if require == "same" else f"with {require} right"
+    for size in every:
+        all_right, all_wrong = (all_of_k(count, answers, size) for count in (right, answers - right))
+        shares = {"any": 1.0 - all_wrong, "all": all_right, "same": all_right + all_wrong}[require]
+        rows = replace(read, rows=replace(read.rows, values={"score": shares}))
+        name = f"{CALLED[require]}{size}"
+        line = f"A row is one {item}: the share of the sets of {size} of its answers ({sample}) {what}."
+        about = About(titled(name, by_columns), score, interval="logit", icc=ICC_MEAN, lines=(line,))
+        solved = partial(solve, n_by=len(by_columns), strata_weights=None, name=name)
+        estimates.append(estimate_read(rows, roles, solved, about)[0])
+    estimate, axes = estimates[0], read.rows.axes
+    if len(every) > 1:
+        if by_columns:
+            named = zip(estimates, every, strict=True)
+            estimates = [replace(part, names=tuple(f"{name}:{size}" for name in part.names)) for part, size in named]
+        estimate = side_by_side(estimates)
+        about = replace(estimate.about, model=titled(f"{CALLED[require]}k", by_columns), icc=ICC_MEAN)
+        estimate = replace(estimate, about=about)
+    estimate = replace(estimate, default_groups=[item])
+    with clustered_by_items(estimate, item if groups is None else None):
+        return results_of(estimate, axes, requested, unequal_notes(estimate, item, axes) if by_columns else ())
+
+
+def _counted(table: Table | Query, roles: Roles, groups: Groups, k: int) -> tuple[CellRows, FloatArray, FloatArray]:
+    """The questions of each model; how many answers to each are right, and how many there are, at least k."""
+    if isinstance(table, Query):
+        used = used_answers(table, roles, groups)
+        if n_other := int(used.sums["other"].sum()):
+            text = f"{RULE}; column {roles.score!r} is not in {n_other} of the rows in use. {COMPARE_FIRST}"
+            raise ScoreRangeError(text, column=roles.score, rows=RowList((), n_other))
+        read = read_used(used, roles, groups)
+        lines = read.rows.source.table
+        assert isinstance(lines, EngineAnswers)
+        keys, answers = [read.rows.used[name] for name in lines.key], lines.answers.astype(float)
+    else:
+        read = read_cells(table, roles, groups)
+        source = read.rows.source
+        assert source.item is not None
+        refuse_unless_binary(restrict(table.floats(roles.score, "score"), source.keep), roles.score, RULE)
+        keys, answers = [], source.item.counts.astype(float)
+    few = np.flatnonzero(answers < k)
+    if few.size:
+        item = read.rows.source.item
+        first = [
+            item.label(int(i)) if item else ":".join(key.label(int(key.codes[i])) for key in keys) for i in few[:3]
+        ]
+        raise DataError(
+            f"every question needs at least k = {k} answers; {few.size} of {answers.size} "
+            f"{'has' if few.size == 1 else 'have'} fewer (the fewest {int(answers.min())}; {listed(first)}). Pass a "
+            "smaller `k`, sample those questions again, or leave them out.",
+            column=roles.score,
+            count=few.size,
+        )
+    return read, np.rint(read.values * answers), answers
+
+
+DIRECTIONS = {"max": 1.0, "min": -1.0}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier(Results):
+    """Means of several metrics by model, and which models no other one beats; made by `frontier`.
+
+    Parameters
+    ----------
+    metrics : tuple of (str, float)
+        The metrics, with 1 where more is better and -1 where less is.
+    alpha : float
+        Familywise level of `states`.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=40, seed=1)
+    >>> log["usd"] = log["model"].map({"new": 0.2, "old": 0.1}) + 0.01 * (log["question"].factorize()[0] % 7)
+    >>> er.frontier(log, {"score": "max", "usd": "min"}, item="question", groups="passage").states.to_dict()
+    {'new': 'open', 'old': 'frontier'}
+    """
+
+    metrics: tuple[tuple[str, float], ...] = ()
+    alpha: float = 0.05
+
+    def _derived(self, estimate: Estimate, cov: Any, notes: tuple[Any, ...]) -> Any:
+        """Plain results: only all the means have states."""
+        return Results(estimate, cov, self.axes, self.requested, notes)
+
+    def _verdict(self) -> str:
+        """The states by name."""
+        states = self.states
+        named = {word: listed(states.index[states == word]) for word in ("frontier", "dominated", "open")}
+        each = "; ".join(f"{word}: {names}" for word, names in named.items() if names)
+        return f"{each[0].upper()}{each[1:]} (all at a familywise level of {self.alpha:g}, by Holm's method)."
+
+    @property
+    def states(self) -> pd.Series:
+        """By model "frontier", "dominated" or "open", all at one familywise level.
+
+        A model is dominated where another is shown to be better in every metric, and on the frontier where against each
+        other one it is shown to be better in some metric; "open" is neither. Each statement rests on one-sided t tests
+        of pairs in a metric, adjusted by Holm's method over all of them; of a difference that is the same in all rows,
+        as of prices, on the sign test of the clusters, p = 2^-G.
+        """
+        signs = np.array([direction for _, direction in self.metrics])
+        n, k, units = len(self.params) // signs.size, signs.size, np.eye(len(self.params))
+        first, second, metric = (part.ravel() for part in np.indices((n, n, k)))
+        C = signs[metric][:, None] * (units[first * k + metric] - units[second * k + metric])
+        effect = C @ self.estimate.params
+        p = self.cov.pvalues(C, effect) / 2
+        same = np.where(effect > 0, 0.5 ** min(self.n_clusters.values(), default=self.nobs // n), 1.0)
+        one_sided = np.where(np.isnan(p), same, np.where(effect > 0, p, 1 - p))
+        one_sided[first == second] = np.nan
+        better = (adjust_pvalues(one_sided, "holm") < self.alpha).reshape(n, n, k)
+        undefeated = (better.any(axis=2) | np.eye(n, dtype=bool)).all(axis=1)
+        states = np.select([better.all(axis=2).any(axis=0), undefeated], ["dominated", "frontier"], "open")
+        names = [name.removesuffix(f":{self.metrics[0][0]}") for name in self.params.index[::k]]
+        return pd.Series(states, index=names, name="state")
+
+
+@estimator
+def frontier(
+    data: Any,
+    metrics: Mapping[str, Literal["max", "min"]],
+    *,
+    by: str = "model",
+    item: str = "item",
+    groups: Groups = None,
+    alpha: float = 0.05,
+    missing: MissingName = "drop",
+    **options: Unpack[EstimatorOptions],
+) -> Frontier:
+    """Means of several metrics by model, and which models are on the Pareto frontier.
+
+    Parameters
+    ----------
+    data : data frame
+        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each model and item.
+    metrics : dict of str to {"max", "min"}
+        Columns of at least two metrics, and which of more or less of each is better.
+    by, item : str
+        Columns of the models and of the items.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `mean`; the items by default.
+    alpha : float, default 0.05
+        Familywise level of `states`.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``; frames in memory only.
+    missing : {"drop", "raise"}, optional
+        What to do with rows where something is missing; they are dropped from all metrics, and counted.
+    <cov>
+        Covariance; "CR2" by default.
+    <ssc>
+    <dof>
+        Degrees of freedom, as in `mean`.
+    <repair>
+
+    Returns
+    -------
+    Frontier
+        Results: means named "model:metric", all in one covariance. `states` says which models are on the frontier,
+        dominated or open.
+
+    Raises
+    ------
+    ArgumentError, MissingColumnError
+        If there are fewer than two metrics, a direction is another, or a metric is no column.
+    DataError, DuplicateRowsError, ConstantScoreError
+        If there is one model, a model has several rows on an item, or a metric does not vary.
+
+    References
+    ----------
+    Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Berger (1982), Technometrics 24, 295-300 (better in every
+    metric, by an intersection of tests).
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=40, seed=1).assign(words=lambda log: 50 + 10 * log["score"])
+    >>> results = er.frontier(log, {"score": "max", "words": "min"}, item="question", groups="passage")
+    >>> results.params.round(2).to_dict()
+    {'new:score': 0.78, 'new:words': 57.85, 'old:score': 0.74, 'old:words': 57.45}
+    """
+    requested = requested_options(options)
+    fraction("alpha", alpha)
+    chosen: list[Any] = list(metrics.values()) if isinstance(cast("Any", metrics), Mapping) else []
+    if len(chosen) < 2 or any(direction not in tuple(DIRECTIONS) for direction in chosen):
+        raise ArgumentError(f'`metrics` must be a dict of at least two columns to "max" or "min"; got {metrics!r}.')
+    table, clusters = open_frame(data), item if groups is None else groups
+    known_columns(list(metrics), table.columns, "metrics")
+    numbers = {name: name for name in metrics}
+    rows, models, cell = rows_by_item(table, numbers, {"by": by, "item": item}, missing, clusters)
+    parts = []
+    for name in metrics:
+        split = Split(rows, tuple(f"{model}:{name}" for model in models), cell)
+        # In [0, 1] a metric may be the same in all rows of a model, as a price is.
+        low, spread = rows.values[name].min(), np.ptp(rows.values[name]) or 1.0
+        means = means_of_cells(split, (rows.values[name] - low) / spread, name)
+        parts.append(means.linear(spread * np.eye(len(models)), split.names).moved(low))
+    about = About(f"Means by {by}", ", ".join(metrics))
+    unequal = unequal_rows(rows.labels(item), (item,), cell, models)
+    results = results_of(
+        replace(side_by_side(parts), about=about, default_groups=[item]), rows.axes, requested, unequal
+    )
+    signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
+    return Frontier(results.estimate, results.cov, results.axes, results.requested, results.notes, signs, alpha)

@@ -17,8 +17,7 @@ import pandas as pd
 import scipy
 from scipy import sparse
 
-from evalreg.boards.board import Board
-from evalreg.boards.pairs import Pairs, gather_pairs
+from evalreg.boards.board import Board, Pairs, gather_pairs
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_all, option, passed
 from evalreg.choices import BoardOptions, EstimatorOptions, MissingName, ScaleName, TiesName
 from evalreg.covariance.options import requested_options

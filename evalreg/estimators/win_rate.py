@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards.board import Board
-from evalreg.boards.pairs import Pairs, gather_pairs
+from evalreg.boards.board import Board, Pairs, gather_pairs
 from evalreg.checks import FloatArray, IntArray, by_stratum, listed, nearest, option, passed
 from evalreg.choices import BoardOptions, MissingName, OpponentsName
 from evalreg.covariance.options import CovOptions, requested_options

@@ -61,10 +61,10 @@ if TYPE_CHECKING:
     from evalreg.resampling.bootstrap import bootstrap as bootstrap
     from evalreg.resampling.randomisation import randomisation_test as randomisation_test
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
+    from evalreg.results.document import read_results as read_results
     from evalreg.results.from_influence import from_influence as from_influence
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
-    from evalreg.results.stored import read_results as read_results
     from evalreg.suites.average import EvalAverage as EvalAverage
     from evalreg.suites.evals import Evals as Evals
     from evalreg.suites.evals import by_eval as by_eval
@@ -111,7 +111,7 @@ _NAMES = {
     "results.bridge": "from_statsmodels",
     "results.from_influence": "from_influence",
     "results.results": "Results infer",
-    "results.stored": "read_results",
+    "results.document": "read_results",
     "suites.average": "EvalAverage",
     "suites.evals": "Evals by_eval join_evals",
     "suites.table": "ResultsTable table",

@@ -63,13 +63,6 @@ def unequal_rows(labels: Labels, by: Axis, models: IntArray, names: tuple[str, .
     return _differing(answers, None, by)
 
 
-def _differing(answers: Answered, effect: str | None, by: Axis) -> tuple[Note, ...]:
-    """The warning, which says of questions that are clusters `by` that they are."""
-    cure = "" if effect is None else "; name them in `item`"
-    where = f" (Questions are the {':'.join(by)} clusters here{cure}.)" if by else ""
-    return ((UnequalQuestionsWarning, unequal_text(answers, effect) + where),)
-
-
 def _effect(answers: Answered, totals: Matrix, weight: Matrix) -> str:
     """How much higher the other models score on the questions that the worst one answered than on all of theirs.
 
@@ -100,44 +93,39 @@ def _effect(answers: Answered, totals: Matrix, weight: Matrix) -> str:
     return f" On {where} {who} {abs(shift):.3g} {harder} than on all {'its questions' if n_used == 1 else 'of theirs'}."
 
 
-def unequal_text(answers: Answered, effect: str | None = None) -> str:
-    """A warning about models that answered different questions.
+def _differing(answers: Answered, effect: str | None, by: Axis) -> tuple[Note, ...]:
+    """The warning of models that answered different questions, which are the clusters `by` where these are named.
 
     `effect`: a sentence on what the other models score on the questions of the worst one, or nothing; None of estimates
     that are no means.
     """
-    lacking, count = answers.lacking, answers.count
-    worst = int(np.argmax(lacking))
-    rest = int(np.count_nonzero(lacking)) - 1
+    lacking, n, shared, first = answers.lacking, answers.count.size, answers.n_shared, without_worst(answers)
+    worst, rest = int(np.argmax(lacking)), int(np.count_nonzero(lacking)) - 1
     more = f" ({rest} other{'s lack' if rest > 1 else ' lacks'} some too)" if rest else ""
-    shared = answers.n_shared
-    said = (
-        f"models answered different questions: {answers.names[worst]} lacks {lacking[worst]} of "
-        f"{answers.n_items[worst]}{more}.{effect or ''}"
-    )
-    whom = "both" if count.size == 2 else f"all {count.size}"
-    if effect is None:
-        cure = f"Keep the rows of the {shared} that {whom} answered." if shared else f"None was answered by {whom}."
-        return f"{said} Such estimates do not rank models. {cure}"
-    first = without_worst(answers)
-    if shared == 0 and not first:
-        return (
-            f"{said} Its mean and rank are over other questions. No question was answered by all of them: compare in "
-            "pairs, by `compare`."
-        )
-    of_shared = f"`mean` with {passed(questions='shared')} for the"
+    whom, of_shared = "both" if n == 2 else f"all {n}", f"`mean` with {passed(questions='shared')} for the"
     remedy = f"Use {of_shared} {shared} that {whom} answered"
     if first and 2 * shared < int(answers.indicator.shape[0]):
-        named, left = first
         few_shared = {0: "No question was", 1: "Only 1 question was"}.get(shared, f"Only {shared} questions were")
         remedy = (
-            f"{few_shared} answered by all {count.size}: leave out {quoted(named)} and use {of_shared} {left} that the "
+            f"{few_shared} answered by all {n}: leave out {quoted(first[0])} and use {of_shared} {first[1]} that the "
             "others all answered"
         )
-    return (
-        f"{said} Means over different questions do not rank models. {remedy}, or `compare`, which takes each pair over "
-        "the questions that both answered."
+    text = (
+        f"Means over different questions do not rank models. {remedy}, or `compare`, which takes each pair over the "
+        "questions that both answered."
     )
+    if effect is None:
+        cure = f"Keep the rows of the {shared} that {whom} answered." if shared else f"None was answered by {whom}."
+        text = f"Such estimates do not rank models. {cure}"
+    elif shared == 0 and not first:
+        text = (
+            "Its mean and rank are over other questions. No question was answered by all of them: compare in pairs, by "
+            "`compare`."
+        )
+    lacks = f"{answers.names[worst]} lacks {lacking[worst]} of {answers.n_items[worst]}{more}.{effect or ''}"
+    named = "" if effect is None else "; name them in `item`"
+    where = f" (Questions are the {':'.join(by)} clusters here{named}.)" if by else ""
+    return ((UnequalQuestionsWarning, f"models answered different questions: {lacks} {text}{where}"),)
 
 
 # Percentages end at 100, and of right and wrong answers some reach it; a rubric of 0 to 10 or 20 is none.

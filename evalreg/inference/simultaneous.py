@@ -302,33 +302,27 @@ class ContrastFamily:
     def largest(self) -> Largest:
         """The distribution of the largest statistic, drawn once for all statements of this family."""
         assert self.factor is not None
-        rank, extents = self.factor.shape[1], []
+        rank, spread, extents = self.factor.shape[1], _spreads(self.factor, pairs=self.pairs), []
+        varies = self.inside & (spread > 0)
+        weight = np.where(varies, 1 / np.sqrt(np.where(varies, spread, 1.0)), 0.0)[:, None]
         for block in range(DRAWS // BLOCK):
             normals = block_stream(self.base, block).standard_normal((BLOCK, rank))
             normals /= np.sqrt(np.einsum("ij,ij->i", normals, normals))[:, None]
-            extents.append(self._extent(self.factor @ normals.T))
+            values = self.factor @ normals.T
+            extents.append(_widest(values, weight) if self.pairs else np.max(np.abs(values) * weight, axis=0))
         return Largest(np.concatenate(extents), rank, self.draw_dof)
 
-    def _extent(self, values: FloatArray) -> FloatArray:
-        """Largest absolute statistic in each draw, from factor @ normals, shape (n_draws,)."""
-        assert self.factor is not None
-        if not self.pairs:
-            return np.asarray(np.max(np.abs(values[self.inside]) * self._weight[self.inside, None], axis=0))
-        n, largest, start = len(values), np.zeros(values.shape[1]), 0
-        for a in range(n - 1):
-            gap = values[a + 1 :] - values[a]
-            np.abs(gap, out=gap)
-            gap *= self._weight[start : start + n - 1 - a, None]
-            np.maximum(largest, gap.max(axis=0), out=largest)
-            start += n - 1 - a
-        return largest
 
-    @cached_property
-    def _weight(self) -> FloatArray:
-        """One over the standard deviation of what is drawn; zero outside the family."""
-        assert self.factor is not None
-        spread = _spreads(self.factor, pairs=self.pairs)
-        return np.where(self.inside & (spread > 0), 1 / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
+def _widest(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """The largest weighted gap between two rows in each column; `weight` (n_pairs, 1)."""
+    n, largest, start = len(values), np.zeros(values.shape[1]), 0
+    for a in range(n - 1):
+        gap = values[a + 1 :] - values[a]
+        np.abs(gap, out=gap)
+        gap *= weight[start : start + n - 1 - a]
+        np.maximum(largest, gap.max(axis=0), out=largest)
+        start += n - 1 - a
+    return largest
 
 
 def _spreads(factor: FloatArray, *, pairs: bool) -> FloatArray:
@@ -366,7 +360,10 @@ def _family(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any, base: i
     cov = _check_cov(cov, theta.index)
     effect, pairs = C @ theta.to_numpy() - null, isinstance(contrasts, str) and contrasts == "pairs"
     if isinstance(cov, Covariance):
-        widths = cov.widths() if contrasts is None else joined([cov.widths(part) for part in _chunks(C)])
+        # Some contrasts at a time, of so many entries as if all were there.
+        step = max(2 * HELD // C.shape[1], 2000)
+        parts = [C[first : first + step] for first in range(0, C.shape[0], step)] or [C]
+        widths = cov.widths() if contrasts is None else joined([cov.widths(part) for part in parts])
         dofs, root = np.min(widths.dofs, axis=0), max(cov.one_way, key=lambda term: term.n_clusters).matrix
         fixed = cov.options.dof != "satterthwaite"
     else:
@@ -444,12 +441,6 @@ def _to_rounding(values: FloatArray) -> FloatArray:
     """Numbers to ROUNDING of the largest, in a power of two as unit: the same bits where they are equal but for it."""
     unit = np.exp2(np.frexp(np.max(np.abs(values), initial=0.0))[1])
     return np.asarray(np.round(values / unit / ROUNDING) * ROUNDING * unit)
-
-
-def _chunks(C: Matrix) -> list[Matrix]:
-    """Some contrasts at a time, of so many entries as if all were there."""
-    step = max(2 * HELD // C.shape[1], 2000)
-    return [C[first : first + step] for first in range(0, C.shape[0], step)] or [C]
 
 
 def _check_params(params: Any, cov: Any) -> pd.Series[float]:

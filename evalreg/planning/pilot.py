@@ -17,7 +17,7 @@ from evalreg.covariance.crossed import t_quantile
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.covariance.terms import assemble
 from evalreg.data.answers import AnswerTable, clusters_of_questions, read_single_answers
-from evalreg.data.clusters import Axis, Codes, axis_name, joint
+from evalreg.data.clusters import Codes, axis_name, joint
 from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import ReadRows, Roles, cells_of
 from evalreg.errors import (
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 def is_estimated(results: Any) -> bool:
     """Whether these are results with their estimate and covariance, as those that are read from a file are not."""
-    held = getattr(results, "__dict__", {})
-    return isinstance(held.get("estimate"), Estimate) and isinstance(held.get("cov"), Covariance)
+    parts = ("estimate", Estimate), ("cov", Covariance)
+    return all(isinstance(getattr(results, name, None), kind) for name, kind in parts)
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,13 @@ def components(
         raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
     labels: dict[str, str | None] = {"model": model, "item": item, "sample": sample}
     read, roles = read_single_answers(rows_in_memory(data, "`components`"), score, labels, groups, missing)
-    axis = _one_clustering(read.axes or ((item,),))
+    axis, *others = read.axes or ((item,),)
+    if others:
+        raise ArgumentError(
+            "`groups` must name one clustering for variance components; got "
+            f"{listed(map(axis_name, (axis, *others)))}. Appendix C has no crossed form: use the one that matters "
+            'most, or a joint id such as "language:question".'
+        )
     rows, side, models = (
         (read, np.zeros(read.n_rows, dtype=np.intp), ()) if model is None else _both(read, roles, baseline)
     )
@@ -399,16 +405,6 @@ def components(
         {"models": models, "left_out": left_out, "dropped": read.dropped} | ({"ssc": ssc} if ssc == "G" else {})
     )
     return frame
-
-
-def _one_clustering(axes: tuple[Axis, ...]) -> Axis:
-    """The clustering of the questions; crossed ones are refused."""
-    if len(axes) > 1:
-        raise ArgumentError(
-            f"`groups` must name one clustering for variance components; got {listed(map(axis_name, axes))}. Appendix "
-            'C has no crossed form: use the one that matters most, or a joint id such as "language:question".'
-        )
-    return axes[0]
 
 
 def _both(rows: ReadRows, roles: Roles, baseline: object) -> tuple[ReadRows, IntArray, tuple[str, ...]]:
@@ -474,9 +470,6 @@ def _refuse_single(count: IntArray, question: Codes, models: tuple[str, ...]) ->
         "noise: neither part can be larger than it.",
         count=int(single.sum()),
     )
-
-
-PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
 
 def from_pilot(
@@ -591,6 +584,6 @@ def from_pilot(
         n, n_clusters = planned.enough(delta, alpha, power)
         n_eq9 = normal_units(row.published if row.few is None else row.variance_at(delta), delta, alpha, power)
         table[name] = (row.variance_at(delta), n_eq9, n, n_clusters, row.size, planned.detected(alpha, power))
-    return pd.DataFrame.from_dict(table, orient="index", columns=list(PLAN)).astype(
-        {"n_eq9": int, "n": int, "n_clusters": int}
-    )
+    columns = ["variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde"]
+    whole = dict.fromkeys(columns[1:4], int)
+    return pd.DataFrame.from_dict(table, orient="index", columns=columns).astype(whole)

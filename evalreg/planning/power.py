@@ -103,8 +103,13 @@ NEAR = 0.025
 # Power
 
 
-def t_powers(shifts: FloatArray, dof: float, alpha: float, pilot_dof: float = np.inf) -> FloatArray:
-    """Power of a two-sided t test whose true difference is each of `shifts` standard errors: noncentral t.
+def two_sided(away: FloatArray, half_width: FloatArray) -> FloatArray:
+    """P(|Z + away| > half_width) of a standard normal Z: the power of a test with this half-width."""
+    return np.asarray(scipy.special.ndtr(away - half_width) + scipy.special.ndtr(-away - half_width))
+
+
+def t_power(shift: float, dof: float, alpha: float, pilot_dof: float = np.inf) -> float:
+    """Power of a two-sided t test whose true difference is `shift` standard errors: noncentral t.
 
     (Z + shift)/S, averaged over S = sqrt(chi2/dof): scipy's noncentral t is NaN for some large shifts, other ones in
     each release. Where the standard errors are a pilot's, the true shift is `shift` times the root of chi2/pilot_dof,
@@ -113,13 +118,7 @@ def t_powers(shifts: FloatArray, dof: float, alpha: float, pilot_dof: float = np
     root, weights = chi_nodes(float(dof))
     errors, of_errors = chi_nodes(float(pilot_dof), PILOT_NODES)
     far = float(scipy.special.stdtrit(dof, 1 - alpha / 2)) * root
-    away = np.multiply.outer(shifts, errors)[..., None]
-    return (scipy.special.ndtr(away - far) + scipy.special.ndtr(-away - far)) @ weights @ of_errors
-
-
-def t_power(shift: float, dof: float, alpha: float, pilot_dof: float = np.inf) -> float:
-    """The same at one shift."""
-    return float(t_powers(np.array([shift]), dof, alpha, pilot_dof)[0])
+    return float(of_errors @ (two_sided(shift * errors[:, None], far) @ weights))
 
 
 @lru_cache(maxsize=64)

@@ -75,16 +75,16 @@ def gate(
     if (results is None, score is None, n is None) not in ((False, True, True), (True, False, False)):
         raise ArgumentError("pass either results, er.plan.gate(results, margin=0.03), or `score` and `n`.")
     beyond = np.array(drops) - least
-    power = ndtr(beyond / _error_of(results)) if score is None or n is None else _exact(score, n, least, beyond)
+    if score is not None and n is not None:
+        power = _exact(score, n, least, beyond)
+    else:
+        bse = getattr(results, "bse", None)
+        if not isinstance(bse, pd.Series) or len(bse) != 1 or not bse.iloc[0] > 0:
+            what = f"errors {bse.to_dict()}" if isinstance(bse, pd.Series) else type(results).__name__
+            rule = "`results` must be of one mean with an error, as results.contrast(name) is"
+            raise ArgumentError(f"{rule}; got {what}.")
+        power = ndtr(beyond / float(bse.iloc[0]))
     return pd.DataFrame({"power": power}, index=pd.Index(drops, name="drop"))
-
-
-def _error_of(results: Any) -> float:
-    bse = getattr(results, "bse", None)
-    if not isinstance(bse, pd.Series) or len(bse) != 1 or not bse.iloc[0] > 0:
-        what = type(results).__name__ if not isinstance(bse, pd.Series) else f"errors {bse.to_dict()}"
-        raise ArgumentError(f"`results` must be of one mean with an error, as results.contrast(name) is; got {what}.")
-    return float(bse.iloc[0])
 
 
 def _exact(score: float, n: int, margin: float, beyond: FloatArray) -> FloatArray:
@@ -278,10 +278,12 @@ def precision(
         if assurance is not None:
             known = known.at_limit(fraction("assurance", assurance))
         variance, size = known.variance * known.larger, known.size if "clustered" in rows else None
-        deff, score = known.variance / plain.variance, _proportion(pilot)
-        trials = None if score is None else _trials(score, variance, None)
-        null_of = trials if known.null is None else known.null_at
-        return _smallest(variance, deff, size, null_of, known.dof_at, half_width, alpha)
+        results = getattr(pilot, "results", pilot)
+        about, score = results.estimate.about, float(results.params.iloc[0])
+        # Near 0 and 1 the interval of a mean of scores in [0, 1] is that of a proportion.
+        near = about.unit and about.interval == "logit" and 0 < score < 1
+        null_of = known.null_at if known.null is not None else _trials(score, variance, None) if near else None
+        return _smallest(variance, known.variance / plain.variance, size, null_of, known.dof_at, half_width, alpha)
     if assurance is not None:
         raise ArgumentError("`assurance` needs `pilot`: numbers that are assumed have no error of their own.")
     each = _variance(rate, variance)
@@ -379,10 +381,3 @@ def _design_effect(deff: float | None, icc: float | None, size: float | None) ->
         raise ArgumentError("`icc` goes with `cluster_size`, in place of `deff`: deff is 1 + (cluster_size - 1) icc.")
     rho = checked_icc(icc, " Plan with 0 where an estimate is negative.")
     return 1 + (size - 1) * rho, size
-
-
-def _proportion(pilot: Any) -> float | None:
-    """The score of a pilot whose interval is that of a proportion near 0 and 1: a mean of scores in [0, 1]."""
-    results = getattr(pilot, "results", pilot)
-    about, score = results.estimate.about, float(results.params.iloc[0])
-    return score if about.unit and about.interval == "logit" and 0 < score < 1 else None

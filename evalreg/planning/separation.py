@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from evalreg.checks import FloatArray, fraction, keeps, listed, nearest_or_all
 from evalreg.covariance.crossed import crossed_widths, sums_of, t_quantile
@@ -29,6 +28,7 @@ from evalreg.planning.power import (
     normal_quantiles,
     reached,
     t_units,
+    two_sided,
 )
 from evalreg.report.tables import Grid, Printed, Summary, number, p_value
 from evalreg.scores.score_interval import FEW_EXPECTED
@@ -263,7 +263,7 @@ def separate(
     elif judges is None and judge is None:
         plan = _one_way(difference, wanted, alpha, power, assurance)
     else:
-        axis_names = listed([axis_name(axis) for axis in difference.cov.axes]) if difference.cov.axes else "none"
+        axis_names = listed(map(axis_name, difference.cov.axes)) or "none"
         raise ArgumentError(
             f'`judges` needs results whose prompts and judges cross, by groups="prompt + judge" say; these have '
             f"{axis_names}. Add the judges to `groups`, or leave `judges` out to plan prompts alone."
@@ -309,11 +309,10 @@ def _one_way(difference: Any, delta: float, alpha: float, power: float, assuranc
     planned = pilot.at_limit(assurance)
     questions, units = planned.enough(delta, alpha, power)
     se = math.sqrt(pilot.variance / (units * pilot.size))
-    axes = [axis_name(axis) for axis in difference.cov.axes]
     return {
         "power_now": planned.power(pilot.n_clusters, delta, alpha),
         "detectable": planned.detected(alpha, power),
-        "design": {axes[0] if axes else "rows": pilot.n_clusters},
+        "design": {next(map(axis_name, difference.cov.axes), "rows"): pilot.n_clusters},
         "table": _typed([[None, units, questions, se, pilot.dof_at(units), 0.0]]),
     }
 
@@ -669,8 +668,7 @@ def _power_of(parts: FloatArray, pilot: CrossedPilot, design: FloatArray, delta:
         by_judge = (on_J + on_both * w) * V_J
         H2 = np.maximum(H2, by_prompt[:, :, None] + by_judge[:, None, :])
     H, away = np.sqrt(H2), (delta / np.sqrt(variance))[:, None, None]
-    power = scipy.special.ndtr(away - H) + scipy.special.ndtr(-away - H)
-    return np.asarray((power @ w_judge) @ w_prompt)
+    return np.asarray((two_sided(away, H) @ w_judge) @ w_prompt)
 
 
 def expected_error(pilot: CrossedPilot, design: FloatArray, alpha: float) -> tuple[float, float]:

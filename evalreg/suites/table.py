@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,8 +17,8 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.comparison_page import by_part
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, span
+from evalreg.results.document import StoredResults
 from evalreg.results.results import Results
-from evalreg.results.stored import StoredResults
 
 BeneathName: TypeAlias = Literal["se", "interval"]
 STARS = (0.05, 0.01, 0.001)
@@ -90,12 +91,20 @@ class ResultsTable(Printed):
         frames = {name: _coefficients(part, alpha).to_dict("index") for name, part in self.parts.items()}
         labels = list(dict.fromkeys(label for frame in frames.values() for label in frame))
         shown = [label for label in labels if not self.keep or label in self.keep]
-        rows = [line for label in shown for line in self._lines(label, frames)]
-        grid = Grid(("", *self.parts), (*rows, *_fact_rows(self.parts)), blocks=True, rule=len(rows))
-        return Summary("results side by side", (), (grid,), tuple(self._sentences(alpha, len(labels) - len(shown))))
+        facts, ranked, warned = zip(*map(_told, self.parts.values()), strict=True)
+        bare = list(compress(self.parts, ranked))
+        rows = [line for label in shown for line in self._lines(label, frames, bare)]
+        below = sorted(dict.fromkeys(chain(*facts)), key=lambda label: _ORDER.index(label.partition(":")[0]))
+        every = (*rows, *((label, *(fact.get(label, "") for fact in facts)) for label in below))
+        said = self._sentences(alpha, len(labels) - len(shown), bare)
+        said += by_part(dict(zip(self.parts, warned, strict=True)))
+        grid = Grid(("", *self.parts), every, blocks=True, rule=len(rows))
+        return Summary("results side by side", (), (grid,), tuple(said))
 
-    def _lines(self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]]) -> list[tuple[str, ...]]:
-        """A coefficient and what is below it, in all columns."""
+    def _lines(
+        self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]], bare: list[str]
+    ) -> list[tuple[str, ...]]:
+        """A coefficient and what is below it, in all columns; without stars in the `bare` ones."""
         above, below = [short_name(label)], [""]
         for name, frame in frames.items():
             if label not in frame:
@@ -103,13 +112,13 @@ class ResultsTable(Printed):
                 below.append("")
                 continue
             row = frame[label]
-            marks = "" if _ranked(self.parts[name]) else "*" * sum(row["p_value"] < level for level in self.stars)
+            marks = "" if name in bare else "*" * sum(row["p_value"] < level for level in self.stars)
             above.append(number(row["estimate"]) + marks)
             ends = interval_text(row["lower"], row["upper"], row["estimate"])
             below.append(f"({error_text(row['se'])})" if self.beneath == "se" else ends)
         return [tuple(above), tuple(below)]
 
-    def _sentences(self, alpha: float, n_left_out: int) -> list[str]:
+    def _sentences(self, alpha: float, n_left_out: int, bare: list[str]) -> list[str]:
         """What the table says and does not say."""
         intervals = f"{100 * (1 - alpha):g}% intervals in brackets."
         sentences = ["Standard errors in parentheses." if self.beneath == "se" else intervals]
@@ -119,10 +128,9 @@ class ResultsTable(Printed):
         if self.stars:
             levels = [f"{'*' * (i + 1)} p < {level:g}".replace("0.", ".") for i, level in enumerate(self.stars)]
             sentences.append(f"Stars: {', '.join(levels)}, each against 0{self._adjusted()}.")
-            bare = [name for name, part in self.parts.items() if _ranked(part)]
             if bare:
                 sentences.append(f"No stars for {listed(bare)}: knowing that a score is not 0 tells nothing.")
-        return sentences + by_part({name: _notes(part) for name, part in self.parts.items()})
+        return sentences
 
     def _adjusted(self) -> str:
         plain = [name for name, part in self.parts.items() if not getattr(part, "adjust", None)]
@@ -273,55 +281,36 @@ def _names(part: Tabled) -> pd.Index[str]:
     return _results(part).params.index.astype(str)
 
 
-def _ranked(part: Tabled) -> bool:
-    """Whether the parameters are scores or win rates of models, whose tests against 0 say nothing."""
-    results = _results(part)
-    if isinstance(results, StoredResults):
-        if results._held.get("tested_against", 0) is None:
-            return True
-        model, formula = str(results._held["model"]), results._held["formula"]
-        return results.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
-    about = results.estimate.about
-    return about.levels or about.n_models > 0 or (about.interval != "wald" and not about.contrast)
-
-
 _ORDER = ("Score", "Model", "Rows", "Clusters", "Covariance", "Degrees of freedom", "R-squared")
 
 
-def _fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
-    """What is said of all columns below their coefficients."""
-    facts = [_facts(part) for part in parts.values()]
-    labels = dict.fromkeys(label for fact in facts for label in fact)
-    ordered = sorted(labels, key=lambda label: _ORDER.index(label.partition(":")[0]))
-    return [(label, *(fact.get(label, "") for fact in facts)) for label in ordered]
+def _told(part: Tabled) -> tuple[dict[str, str], bool, list[str]]:
+    """What is said of a column below its coefficients, whether these are not to be tested against 0, and its warnings.
 
-
-def _facts(part: Tabled) -> dict[str, str]:
-    """What is said of one column below its coefficients; R-squared of a least-squares fit."""
-    results, squared = _results(part), {}
+    Scores and win rates of models are not: such tests say nothing.
+    """
+    results, facts, squared = _results(part), dict[str, str](), dict[str, str]()
     if isinstance(results, StoredResults):
-        score, model, groups = str(results._held["score"]), str(results._held["model"]), results.options["groups"]
-        axes = str(groups or "").split(" + ")
-        cov = f"{results.options['cov']} by {groups}" if groups else f"{results.options['cov']} (rows independent)"
+        held, groups = results._held, results.options["groups"]
+        model, axes = str(held["model"]), str(groups or "").split(" + ")
+        cov = f"{results.options['cov']} {f'by {groups}' if groups else '(rows independent)'}"
+        coefficients = bool(held["formula"]) or model.startswith(("Contrast", "OLS", "WLS", "GLM"))
+        ranked = held.get("tested_against", 0) is None or not (coefficients or results.kind == "comparison")
+        warned = [str(note["text"]) for note in held["notes"] if note["warning"]]
+        facts["Score"] = str(held["score"])
     else:
-        score, model = results.estimate.about.outcome, results.estimate.about.model
+        about, warned = results.estimate.about, [text for _, text in results.notes]
+        ranked = about.levels or about.n_models > 0 or (about.interval != "wald" and not about.contrast)
         axes, cov = [term.name for term in results.cov.one_way if term.by], covariance_text(results.cov)
         if results.estimate.r_squared is not None:
             share, about_mean = results.estimate.r_squared
             # About 0 where there is no intercept, as in statsmodels.
-            squared = {"R-squared": f"{share:.4f}" + ("" if about_mean else " (uncentred)")}
-    clusters = {f"Clusters: {axis}": str(results.n_clusters[axis]) for axis in axes if axis in results.n_clusters}
+            squared["R-squared"] = f"{share:.4f}" + ("" if about_mean else " (uncentred)")
+        facts["Score"], model = about.outcome, about.model
+    facts |= {"Model": model, "Rows": str(results.nobs)}
+    facts |= {f"Clusters: {axis}": str(results.n_clusters[axis]) for axis in axes if axis in results.n_clusters}
     dof = _dof_text(results.dof.to_numpy())
-    rows = {"Score": score, "Model": model, "Rows": str(results.nobs)}
-    return rows | clusters | {"Covariance": cov, "Degrees of freedom": dof} | squared
-
-
-def _notes(part: Tabled) -> list[str]:
-    """What was warned of."""
-    results = _results(part)
-    if isinstance(results, StoredResults):
-        return [str(note["text"]) for note in results._held["notes"] if note["warning"]]
-    return [text for _, text in results.notes]
+    return facts | {"Covariance": cov, "Degrees of freedom": dof} | squared, ranked, warned
 
 
 def _dof_text(dof: Any) -> str:

@@ -81,12 +81,17 @@ def test_an_option_written_twice_is_typed_once_with_both_values(run, line):
 
 
 def test_the_examples_run_in_every_format(run):
+    laid_out = set()
     for line in (*examples(), "demo"):
         status, output, error = run(line)
         assert (status, bool(output or "-o " in line)) == (0, True), (line, error)
         if line.split()[0] in ("demo", "report", "summarise", "doctor") or "monday" in line:
             continue
         for form in FORMATS[1:]:
+            # JSON has each example; how a table is laid out is asked once a command.
+            if form != "json" and (line.split()[0], form) in laid_out:
+                continue
+            laid_out.add((line.split()[0], form))
             status, output, _ = run(f"{line} --format {form}")
             assert (status, bool(output.strip())) == (0, True), (line, form)
             if form == "json":

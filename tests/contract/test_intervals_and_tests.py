@@ -23,8 +23,8 @@ def held(ends: np.ndarray, value: float) -> np.ndarray:
 def values_near(results: er.Results, place: int) -> np.ndarray:
     """Values around a parameter, on both sides, at the ends of the scale and beyond."""
     se = results.bse.iloc[place]
-    around = results.params.iloc[place] + (se if se > 0 else 0.1) * np.array([-3.1, -1.9, -0.4, 0, 0.7, 2.05, 4])
-    return np.append(around[np.isfinite(around)], [-0.1, 0.0, 0.5, 1.0, 1.1])
+    around = results.params.iloc[place] + (se if se > 0 else 0.1) * np.array([-3.1, -0.4, 0, 2.05])
+    return np.append(around[np.isfinite(around)], [-0.1, 0.0, 1.0])
 
 
 @pytest.mark.parametrize("groups", [None, "passage", "passage + judge"])
@@ -48,7 +48,7 @@ def test_a_value_is_rejected_just_where_the_interval_leaves_it_out(case, groups)
         for value, level in zip(values, p, strict=True):
             apart = np.abs(np.array(LEVELS) - level) > SEARCHED * level
             assert (held(ends[place], value) == (level > np.array(LEVELS)))[apart].all(), (value, level)
-        for value, level in list(zip(values, p, strict=True))[::4]:
+        for value, level in list(zip(values, p, strict=True))[::3]:
             assert results.wald_test((row, [value])).pvalue == pytest.approx(level, rel=SEARCHED, nan_ok=True)
         np.testing.assert_allclose(results.contrast(row).conf_int(0.1), ends[[place], 1], rtol=1e-9)
         np.testing.assert_allclose(tests.conf_int(0.1), np.tile(ends[place, 1], (values.size, 1)), rtol=1e-9)

@@ -81,6 +81,15 @@ def test_two_means_are_compared_and_names_stand_in_backticks():
     assert results.contrast("`gpt > 4 - mini` - old").gate("`gpt > 4 - mini` - old > -0.5").estimate == gate.estimate
 
 
+def test_a_comparison_of_two_with_a_third_decides_between_the_two():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    third = log[log["model"] == "new"].assign(model="third", score=lambda rows: rows["score"].to_numpy()[::-1])
+    pairs = er.compare(pd.concat([log, third]), item="question", groups="passage", baseline="old", icc=None)
+    expected = pairs.results.contrast("`new - old` - `third - old`")
+    gate = pairs.gate("new - third > -0.1")
+    assert (gate.estimate, gate.se) == (expected.params.iloc[0], expected.bse.iloc[0])
+
+
 def test_what_a_claim_rests_on_is_the_rows_of_its_estimates_and_not_all():
     log = er.datasets.paired(n_passages=40, difference=0.2, seed=4)
     log = log[(log["model"] != "old") | log["passage"].isin(log["passage"].unique()[:30])].reset_index(drop=True)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.results.sources import all_sources, bibliography_of
+from evalreg.results.sources import all_sources
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
@@ -66,7 +66,7 @@ def test_what_is_written_as_latex_compiles(tmp_path):
 
 @pytest.mark.skipif(shutil.which("bibtex") is None, reason="there is no BibTeX here")
 def test_the_bibliography_is_read_by_bibtex(tmp_path):
-    (tmp_path / "methods.bib").write_text(bibliography_of(all_sources()), encoding="utf-8")
+    (tmp_path / "methods.bib").write_text("\n".join(paper.entry for paper in all_sources().values()), encoding="utf-8")
     cited = "".join(f"\\citation{{{source.key}}}\n" for source in all_sources().values())
     (tmp_path / "page.aux").write_text(f"{cited}\\bibstyle{{plain}}\n\\bibdata{{methods}}\n", encoding="utf-8")
     done = subprocess.run(["bibtex", "page"], cwd=tmp_path, capture_output=True, check=False, timeout=60)

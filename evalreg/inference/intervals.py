@@ -22,7 +22,7 @@ from evalreg.covariance.terms import assemble
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
-from evalreg.inference.wald import Contrasts, JointTest, as_t_results, joint_by_rule, parse_contrasts, with_notes
+from evalreg.inference.wald import Contrasts, JointTest, joint_by_rule, parse_contrasts, with_notes
 from evalreg.numerics.matrices import Matrix, compressed, dense, nonzero_entries, signs_of_entries, without_zeros
 from evalreg.numerics.roots import levels
 from evalreg.scores.rows import RowScores
@@ -135,22 +135,17 @@ def effective_trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> 
         return effective_clusters(labelled_means(estimate, cov.axes), cov.axes)
     if estimate.cells is None or estimate.coefficient_map is None:
         raise NotAvailableError("a proportion's interval needs means of cells.")
-    n = np.asarray(nonzero_entries(estimate.coefficient_map) @ estimate.cells.count, dtype=float)
+    A, cells = without_zeros(compressed(estimate.coefficient_map)), estimate.cells
+    # Unweighted means of one cell of 0/1 scores, whose rows are the trials where they are independent.
+    other = cells.weighted | ~np.isclose(cells.scatter, cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
+    counted = (np.diff(A.indptr) == 1) & ((signs_of_entries(A) @ other) == 0)
+    n = np.asarray(nonzero_entries(A) @ cells.count, dtype=float)
     mean, variance, clusters = np.array(estimate.params), cov.variance(), effective_clusters(estimate, cov.axes)
     flat = (mean <= 0) | (mean >= 1) | ~(variance > 0)
     # So many independent trials have this variance, with Korn and Graubard's t correction.
     ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / cov.critical(alpha=alpha)) ** 2
     korn = np.minimum(n, mean * (1 - mean) / np.where(flat, 1.0, variance) * ratio)
-    return np.where(_counted(estimate) & (clusters > n - 0.5), n, np.where(flat, clusters, korn))
-
-
-def _counted(estimate: Estimate) -> BoolArray:
-    """Unweighted means of one cell of 0/1 scores, whose rows are the trials where they are independent."""
-    cells, A = estimate.cells, without_zeros(compressed(estimate.coefficient_map))
-    assert cells is not None
-    other = ~np.isclose(cells.scatter, cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
-    other |= cells.weighted
-    return np.asarray((np.diff(A.indptr) == 1) & ((signs_of_entries(A) @ other) == 0))
+    return np.where(counted & (clusters > n - 0.5), n, np.where(flat, clusters, korn))
 
 
 def tested_against(estimate: Estimate) -> float | None:
@@ -260,10 +255,10 @@ def t_tests(estimate: Estimate, cov: Covariance, contrasts: Contrasts, method: s
     t, p, dof = _tested(estimate, cov, contrasts, method)
     with np.errstate(all="ignore"):
         sd = np.where(t != 0, (effect - value) / t, np.sqrt(cov.variance(C)))
-    result = as_t_results(effect, np.where(np.isfinite(sd) & (sd > 0), sd, np.nan), dof, value)
-    shape = np.shape(result.pvalue)
-    result.tvalue = result.statistic = t
-    result.pvalue = np.reshape(p, shape)
+    from statsmodels.stats.contrast import ContrastResults
+
+    result = ContrastResults(effect=effect, t=t, sd=np.where(np.isfinite(sd) & (sd > 0), sd, np.nan), df_denom=dof)
+    result.pvalue = np.reshape(p, np.shape(result.pvalue))
     result.conf_int = partial(_limits, estimate, cov, C, method)
     return result
 

@@ -502,18 +502,13 @@ def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[An
         left, right = pair_positions(K)
         C = difference_rows(left, right, K)
         C = dense(C) if C.shape[0] * K <= HELD // 4 else C
-        return _names_of_pairs(params, left, right), C, np.zeros(left.size)
+        # Each name is sorted once, however many pairs it is in: the last is on no left side, the first on no right one.
+        each: Any = pd.MultiIndex.from_arrays([params[:-1], params[1:]], names=["left", "right"])
+        codes: Any = [np.asarray(each.codes[0])[left], np.asarray(each.codes[1])[right - 1]]
+        return pd.MultiIndex(each.levels, codes, names=each.names, verify_integrity=False), C, np.zeros(left.size)
     contrasts = by_name(contrasts)
     if isinstance(contrasts, pd.DataFrame) and list(contrasts.columns) != list(params):
         raise AlignmentError("`contrasts` must have one column for each parameter, in the order of `params`.")
     parsed = parse_contrasts(contrasts, tuple(params))
     names = contrasts.index if isinstance(contrasts, pd.DataFrame) else pd.Index(parsed.names)
     return names, parsed.matrix, parsed.value
-
-
-def _names_of_pairs(params: pd.Index[Any], left: IntArray, right: IntArray) -> pd.MultiIndex:
-    """Names of all pairs; each name is sorted once, however many pairs it is in."""
-    # The last is on no left side, and the first on no right one.
-    each: Any = pd.MultiIndex.from_arrays([params[:-1], params[1:]], names=["left", "right"])
-    codes: Any = [np.asarray(each.codes[0])[left], np.asarray(each.codes[1])[right - 1]]
-    return pd.MultiIndex(each.levels, codes, names=each.names, verify_integrity=False)

@@ -193,12 +193,12 @@ class JointTest:
     note: str = ""  # what so few clusters do to the test; empty where they are enough
 
 
-def inverse_root(matrix: FloatArray) -> FloatArray:
-    """R with R R' = V^-1 of symmetric matrices (..., q, q); NaN where V is not positive definite by rounding."""
+def inverse_root(matrix: FloatArray, least: float = ROUNDING) -> FloatArray:
+    """R with R R' = V^-1 of symmetric matrices (..., q, q); NaN where an eigenvalue is `least` or less."""
     spread = np.einsum("...ii->...i", matrix)
     unit = np.sqrt(np.where(spread > 0, spread, 1.0))
     values, axes = np.linalg.eigh(matrix / (unit[..., :, None] * unit[..., None, :]))
-    regular = (values[..., :1] > ROUNDING * values[..., -1:]) & np.all(spread > 0, axis=-1, keepdims=True)
+    regular = (values[..., :1] > least * values[..., -1:]) & np.all(spread > 0, axis=-1, keepdims=True)
     return axes / unit[..., :, None] / np.sqrt(np.where(regular, values, np.nan))[..., None, :]
 
 
@@ -243,18 +243,6 @@ def as_contrast_results(test: JointTest) -> ContrastResults:
         result = ContrastResults(F=test.statistic, df_num=test.df_num, df_denom=test.df_denom)
     result.reason, result.note = test.reason, test.note
     return result
-
-
-def as_t_results(effect: FloatArray, se: FloatArray, dof: FloatArray, value: FloatArray) -> ContrastResults:
-    """t tests of contrasts as statsmodels' ContrastResults.
-
-    `df_denom` has one entry a contrast; p-values are NaN where a standard error is 0 or unknown. Shapes: effect, se,
-    dof, value (m,).
-    """
-    from statsmodels.stats.contrast import ContrastResults
-
-    se = np.where(se > 0, se, np.nan)
-    return ContrastResults(effect=effect, t=(effect - value) / se, sd=se, df_denom=dof)
 
 
 def joint_test_p(test: JointTest) -> float:

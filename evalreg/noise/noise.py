@@ -49,11 +49,6 @@ class ReadAnswers:
     axes: tuple[Axis, ...]
     cluster: Codes | None  # of the questions, under one clustering
 
-    @property
-    def crossed(self) -> bool:
-        """Whether there are several clusterings."""
-        return len(self.axes) > 1
-
 
 def read_answer_table(
     data: Any,
@@ -255,7 +250,7 @@ def _parts_of(
         counted = {name: (getattr(of_models, name), getattr(parts, name)) for name in ("prediction", "n", "n_single")}
         both = {name: np.where(apart, of[left] + of[right], shared) for name, (of, shared) in counted.items()}
         parts = replace(parts, sigma2=np.where(apart, np.nan, parts.sigma2), **both)
-    error = np.full(left.size, np.nan) if read.crossed else parts.share_se
+    error = np.full(left.size, np.nan) if len(read.axes) > 1 else parts.share_se
     return replace(parts, share=parts.prediction / np.where(variance > 0, variance, np.nan), share_se=error)
 
 
@@ -573,7 +568,7 @@ def _sentences(split: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: f
         )
     said += _benchmark(split, pairs)
     said += _single(models) if known else []
-    said += [] if split.read.crossed else _too_few(models, pairs)
+    said += [] if len(split.read.axes) > 1 else _too_few(models, pairs)
     if any(cell.startswith(ABOVE_ALL) for cell in cells):
         said.append(
             f"{ABOVE_ALL}: the noise of the answers is estimated by itself, and came out larger than all the variance "

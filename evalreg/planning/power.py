@@ -186,18 +186,6 @@ def t_shift(dof: float, alpha: float, power: float, pilot_dof: float = np.inf) -
     return reached(lambda shift: t_power(shift, dof, alpha, pilot_dof), power, 0.0, high)
 
 
-def t_shifts(dof: FloatArray, alpha: float, power: float) -> FloatArray:
-    """Shifts of t tests by degrees of freedom, which are rounded down to three digits where they are many."""
-    known = dof > 0
-    rounded = np.where(known, np.minimum(dof, 2.0 * LARGE), 1.0)
-    if np.unique(rounded).size >= 20:
-        size = 10.0 ** (np.floor(np.log10(rounded)) - 2)
-        rounded = np.floor(rounded / size) * size
-    distinct, which = np.unique(rounded, return_inverse=True)
-    shifts = np.array([t_shift(float(rounded_dof), alpha, power) for rounded_dof in distinct])
-    return np.where(known, shifts[which.ravel()], np.nan)
-
-
 def least_differences(null: NullVariance, dof: FloatArray, alpha: float, power: float, **error: float) -> FloatArray:
     """True differences that tests of a score interval find with the power asked for; NaN where even one of 1 is not.
 
@@ -218,9 +206,17 @@ def least_differences(null: NullVariance, dof: FloatArray, alpha: float, power: 
 def detectable(se: FloatArray, dof: FloatArray, widths: Widths, alpha: float, power: float) -> FloatArray:
     """True differences that the tests find with the power asked for, shape (m,); NaN without a standard error.
 
-    Where few questions differ those of the score interval, which allows for differences not seen.
+    Where few questions differ those of the score interval, which allows for differences not seen. Degrees of freedom
+    are rounded down to three digits where they are many.
     """
-    differences, scored = t_shifts(dof, alpha, power) * se, widths.scored
+    known, scored = dof > 0, widths.scored
+    rounded = np.where(known, np.minimum(dof, 2.0 * LARGE), 1.0)
+    if np.unique(rounded).size >= 20:
+        size = 10.0 ** (np.floor(np.log10(rounded)) - 2)
+        rounded = np.floor(rounded / size) * size
+    distinct, which = np.unique(rounded, return_inverse=True)
+    shifts = np.array([t_shift(float(nu), alpha, power) for nu in distinct])[which.ravel()]
+    differences = np.where(known, shifts, np.nan) * se
     if scored is not None:
         differences[scored.rows] = least_differences(scored.null, dof[scored.rows], alpha, power)
     return differences

@@ -346,15 +346,11 @@ class Bootstrapped:
             params, errors = np.hsplit(params, 2)
             options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors}
         options["n_clusters"] = dict(zip(map(axis_name, axes), n_clusters, strict=True))
-        return _with_notes(Bootstrap(estimate.names, np.array(estimate.params), params, **options), _flat(estimate))
-
-
-def _flat(estimate: Estimate) -> BoolArray:
-    """Parameters that are alike in every draw because their scores do not vary, shape (n_params,)."""
-    known = np.zeros(estimate.n_params, dtype=bool)
-    if estimate.coefficient_map is not None:
-        known = ~np.any(dense(estimate.coefficient_map) != 0, axis=1)
-    return (np.diag(naive_term(estimate).matrix) <= 0) & ~known
+        # Where scores do not vary all draws are alike; of what no score enters that is so by itself.
+        flat = np.diag(naive_term(estimate).matrix) <= 0
+        if estimate.coefficient_map is not None:
+            flat &= np.any(dense(estimate.coefficient_map) != 0, axis=1)
+        return _with_notes(Bootstrap(estimate.names, np.array(estimate.params), params, **options), flat)
 
 
 def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iterator[FloatArray]:

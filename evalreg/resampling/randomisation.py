@@ -373,14 +373,14 @@ def randomisation_test(
     refuse_few(draws, alpha)
     base, printed = base_seed(seed)
     rows, by = _read(data, score, treatment, groups, strata, missing)
-    names, arm, notes = _two_arms(rows, treatment, levels)
+    names, arm, texts = _two_arms(rows, treatment, levels)
     rows, is_treated = rows.only(arm >= 0), arm[arm >= 0]
     design = _design(rows, is_treated, treatment, strata, by)
     design, one_sided = _with_both_labels(design, strata)
     arms = {name: design.treated == side for name, side in zip(names, (True, False), strict=True)}
     n_rows = {name: int(design.n_rows @ arm) for name, arm in arms.items()}
     n_clusters = {name: int(np.count_nonzero(arm)) for name, arm in arms.items()}
-    notes += one_sided + _checked(design, n_clusters, statistic, by)
+    texts += one_sided + _checked(design, n_clusters, statistic, by)
     values = rows.values["score"]
     if values.min() == values.max():
         raise ConstantScoreError(
@@ -397,11 +397,11 @@ def randomisation_test(
     mirrored = bool(np.all(2 * treated == sizes))
     smallest = (1 + mirrored) / n if enumerated else 1 / (n + 1)
     if smallest > alpha:
-        text = (
+        texts.append(
             f"there are {n} assignments, so that the smallest possible p-value is {smallest:.4g}, above alpha = "
             f"{alpha:g}: nothing can be rejected, and the interval is infinite. More clusters are needed."
         )
-        notes.append((EvalregWarning, text))
+    notes = tuple((EvalregWarning, text) for text in texts)
     issue(notes)
     se = float(np.sqrt(drawn.variance))
     return RandomisationTest(
@@ -423,7 +423,7 @@ def randomisation_test(
         strata=strata,
         n_strata=sizes.size,
         seed=None if enumerated else printed,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -452,7 +452,7 @@ def _read(
 
 def _two_arms(
     rows: ReadRows, treatment: str, levels: Sequence[Any] | None
-) -> tuple[tuple[str, str], IntArray, list[Note]]:
+) -> tuple[tuple[str, str], IntArray, list[str]]:
     """The treated label and the other; the arm of each row, 1, 0, or -1 for neither; and which rows take no part."""
     codes = rows.used[treatment]
     names = [codes.label(code) for code in range(codes.n_clusters)]
@@ -470,19 +470,17 @@ def _two_arms(
             raise UnknownLabelError(f"`levels` names {level!r}, which {treatment!r} does not hold.{hint}")
     arm_of_label = np.full(len(names), -1)
     arm_of_label[[names.index(reference), names.index(treated)]] = 0, 1
-    arm, notes = arm_of_label[codes.codes], list[Note]()
+    arm, texts = arm_of_label[codes.codes], list[str]()
     dropped = {reason: n for reason, n in rows.dropped.items() if n}
     if dropped:
         lacks = {"score": "a score", "covariate": "a treatment or stratum", "group": "an id"}
         each = ", ".join(f"{n} without {lacks[reason]}" for reason, n in dropped.items())
-        text = f"rows left out: {each}. The test assumes that they would be missing under every assignment."
-        notes.append((EvalregWarning, text))
+        texts.append(f"rows left out: {each}. The test assumes that they would be missing under every assignment.")
     if len(names) > 2:
         others = listed(sorted(set(names) - {treated, reference}))
         idle = counted(int(np.count_nonzero(arm < 0)), "row")
-        text = f"{idle} under {others} left aside: their clusters keep their assignment."
-        notes.append((EvalregWarning, text))
-    return (treated, reference), arm, notes
+        texts.append(f"{idle} under {others} left aside: their clusters keep their assignment.")
+    return (treated, reference), arm, texts
 
 
 def _design(rows: ReadRows, is_treated: IntArray, treatment: str, strata: str | None, by: str) -> Allocation:
@@ -519,7 +517,7 @@ def _of_clusters(units: Codes, codes: IntArray, column: str, by: str, rule: str,
     return of_cluster
 
 
-def _with_both_labels(design: Allocation, strata: str | None) -> tuple[Allocation, list[Note]]:
+def _with_both_labels(design: Allocation, strata: str | None) -> tuple[Allocation, list[str]]:
     """The clusters of strata that hold both labels, with a note on the others; raises where there are none."""
     sizes, treated = design.counts()
     one_sided = (treated == 0) | (treated == sizes)
@@ -530,20 +528,19 @@ def _with_both_labels(design: Allocation, strata: str | None) -> tuple[Allocatio
             column=strata,
             count=0,
         )
-    notes: list[Note] = []
-    if one_sided.any():
-        text = (
-            f"{int(one_sided.sum())} of {one_sided.size} values of {strata} have one label of the treatment only: "
-            f"their {design.n_rows @ one_sided[design.stratum]:.0f} rows say nothing about the effect, and are not "
-            "used."
-        )
-        notes.append((EvalregWarning, text))
+    if not one_sided.any():
+        return design, []
+    text = (
+        f"{int(one_sided.sum())} of {one_sided.size} values of {strata} have one label of the treatment only: "
+        f"their {design.n_rows @ one_sided[design.stratum]:.0f} rows say nothing about the effect, and are not "
+        "used."
+    )
     chosen = ~one_sided[design.stratum]
     stratum = (np.cumsum(~one_sided) - 1)[design.stratum[chosen]]
-    return Allocation(design.treated[chosen], stratum, design.n_rows[chosen], design.totals[chosen]), notes
+    return Allocation(design.treated[chosen], stratum, design.n_rows[chosen], design.totals[chosen]), [text]
 
 
-def _checked(design: Allocation, n_clusters: dict[str, int], statistic: StatisticName, by: str) -> list[Note]:
+def _checked(design: Allocation, n_clusters: dict[str, int], statistic: StatisticName, by: str) -> list[str]:
     """What to say about the arms; raises where one has too few clusters."""
     what, least = _units(by), 2 if statistic == "t" else 1
     for name, count in n_clusters.items():
@@ -555,13 +552,12 @@ def _checked(design: Allocation, n_clusters: dict[str, int], statistic: Statisti
                 count=count,
             )
     first, second = n_clusters.values()
-    if statistic == "difference" and first != second:
-        text = (
-            f'statistic="difference" with {first} and {second} {what}: the p-value is for no effect on any row. Where '
-            "the treatment changes the scatter of scores and not their mean, it rejects too often."
-        )
-        return [(EvalregWarning, text)]
-    return []
+    if statistic == "t" or first == second:
+        return []
+    return [
+        f'statistic="difference" with {first} and {second} {what}: the p-value is for no effect on any row. Where the '
+        "treatment changes the scatter of scores and not their mean, it rejects too often."
+    ]
 
 
 def _inverted(

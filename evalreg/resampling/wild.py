@@ -130,18 +130,20 @@ class WildTest(Shown):
             Prints as text; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
         how = "all vectors, each once" if self.enumerated else f"drawn, {seed_text(self.seed)}"
-        facts = [("Null", self.null), ("Weights", f"{self.weights}, by {self.by} ({self.n_clusters} clusters)")]
-        facts.append(("Draws", f"{self.draws} ({how})"))
-        facts.append(("Residuals", "under the null"))
-        facts.append(("t (CR1)" if self.interval else "F (CR1)", fixed(self.statistic, 3)))
-        facts.append(("p", p_value(self.p_value)))
+        facts = [
+            ("Null", self.null),
+            ("Weights", f"{self.weights}, by {self.by} ({self.n_clusters} clusters)"),
+            ("Draws", f"{self.draws} ({how})"),
+            ("Residuals", "under the null"),
+            ("t (CR1)" if self.interval else "F (CR1)", fixed(self.statistic, 3)),
+            ("p", p_value(self.p_value)),
+        ]
         if len(self.p_by_axis) > 1:
             facts.append(("p by axis", ", ".join(f"{name} {p_value(p)}" for name, p in self.p_by_axis)))
         if self.interval is not None:
-            low, high = (number(end) for end in self.interval)
-            facts.append(("p, equal-tailed", p_value(self.p_equal_tailed)))
-            facts.append(("Estimate", number(self.estimate)))
-            facts.append((f"{1 - self.alpha:.4g} interval", f"{low} to {high}"))
+            ends = " to ".join(map(number, self.interval))
+            facts += [("p, equal-tailed", p_value(self.p_equal_tailed)), ("Estimate", number(self.estimate))]
+            facts.append((f"{1 - self.alpha:.4g} interval", ends))
         return Summary("Wild cluster bootstrap", tuple(facts), (), tuple(text for _, text in self.notes))
 
 
@@ -306,8 +308,8 @@ def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> Wi
     every = vectors(kind, term.n_clusters, test.draws)
     n, enumerated = every or test.draws, every is not None
     seed = None if enumerated else test.seed
-    by: dict[str, Any] = {"by": term.name, "n_clusters": term.n_clusters}
-    test = replace(test, draws=n, enumerated=enumerated, weights=kind, seed=seed, **by)
+    test = replace(test, draws=n, enumerated=enumerated, weights=kind, seed=seed)
+    test = replace(test, by=term.name, n_clusters=term.n_clusters)
     if test.notes:
         return test
     blocks = wild_blocks(kind, term.n_clusters, n, enumerated, base)

@@ -265,7 +265,9 @@ class Algebra:
         if not isinstance(other, Algebra):
             raise ArgumentTypeError(f"`other` must be results, as `mean` or `fit` return; got {type(other).__name__}.")
         if set(self.axes) != set(other.axes) or self.requested != other.requested:
-            of = [f"{part.cov.options.cov} by {_clusters(part.axes)}" for part in (self, other)]
+            of = [
+                f"{part.cov.options.cov} by {' + '.join(map(axis_name, part.axes)) or 'row'}" for part in (self, other)
+            ]
             raise ArgumentError(
                 "results side by side must have the same clusters and the same options of the covariance; got "
                 f"{of[0]} and {of[1]}. Bring one to the other's with `with_cov`."
@@ -404,10 +406,6 @@ class Diagnosed(Algebra):
         if not axes:
             table.attrs["index"] = "position in the data"
         return table
-
-
-def _clusters(axes: tuple[Axis, ...]) -> str:
-    return " + ".join(map(axis_name, axes)) or "row"
 
 
 def _as_names(names: Any, n_values: int) -> tuple[str, ...]:

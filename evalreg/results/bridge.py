@@ -12,6 +12,7 @@ import numpy as np
 from evalreg.checks import FloatArray, listed, quotient
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
+from evalreg.inference.wald import inverse_root
 from evalreg.numerics.basis import EXACT_FROM, basis_of, refuse_singular
 from evalreg.numerics.fitting import Fitted, residuals_of
 from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
@@ -279,7 +280,13 @@ def _standardised(
         ) from None
     working = _working_weights(model, params, information)
     if working is None:
-        T = _inverse_root(information, scores, names)
+        T = inverse_root(information, SINGULAR)
+        if np.isnan(T).any():
+            refuse_singular(scores.T @ scores, list(names))
+            raise CollinearityError(
+                "the Hessian must be that of a maximum; with every coefficient scaled to 1 it has eigenvalues that are "
+                f"not above 0. The data do not determine some combination of {listed(names)}; leave terms out."
+            )
         return scores @ T, None, T
     X = np.asarray(model.exog, dtype=float)
     basis = basis_of(X, names, working)
@@ -289,20 +296,6 @@ def _standardised(
     root = np.sqrt(working)
     ratio = quotient(factor, root, 0.0)
     return basis.rows * ratio[:, None], basis.rows, basis.map
-
-
-def _inverse_root(information: FloatArray, scores: FloatArray, names: tuple[str, ...]) -> FloatArray:
-    """T with TT' the inverse of the information, by way of unit diagonals."""
-    unit = np.sqrt(np.diag(information).clip(0.0))
-    unit[unit == 0] = 1.0
-    values, axes = np.linalg.eigh(information / np.outer(unit, unit))
-    if values[0] <= SINGULAR * values[-1]:
-        refuse_singular(scores.T @ scores, list(names))
-        raise CollinearityError(
-            f"the Hessian must be that of a maximum; its smallest eigenvalue is {values[0]:.2g} with every coefficient "
-            f"scaled to 1. The data do not determine some combination of {listed(names)}; leave terms out."
-        )
-    return np.asarray((axes / unit[:, None]) / np.sqrt(values), dtype=np.float64)
 
 
 def _likelihood_names(result: Any, model: Any, params: FloatArray) -> tuple[str, ...]:

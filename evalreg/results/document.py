@@ -72,6 +72,11 @@ def results_document(
     } | ({} if board is None else {"leaderboard": records(board, "model")})
 
 
+def dropped_counts(counts: Mapping[str, int]) -> pd.Series:
+    """Rows left out by reason, with those that none were left out for."""
+    return pd.Series(dict.fromkeys(("score", "covariate", "group"), 0) | dict(counts), name="dropped", dtype="int64")
+
+
 def resolved_options(cov: Covariance) -> dict[str, Any]:
     """Options of a covariance as they were resolved; None for what has no bearing on it."""
     return {
@@ -213,11 +218,6 @@ def _texts(notes: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(note["text"] for note in notes)
 
 
-def _dropped(counts: Any) -> pd.Series:
-    counts = dict.fromkeys(("score", "covariate", "group"), 0) | dict(counts)
-    return pd.Series(counts, name="dropped", dtype="int64")
-
-
 @keeps("document")
 @dataclass(frozen=True, eq=False)
 class StoredResults(Printed):
@@ -255,7 +255,7 @@ class StoredResults(Printed):
 
     nobs = _entry("nobs", "Rows that were in use.", int)
     n_clusters = _entry("n_clusters", "Clusters by dimension.", dict)
-    dropped = _entry("dropped", "Rows left out by reason.", _dropped)
+    dropped = _entry("dropped", "Rows left out by reason.", dropped_counts)
     options = _entry("options", "Options as they were resolved.", dict)
     notes = _entry("notes", "Sentences below the summary, warnings among them.", _texts)
 

@@ -124,8 +124,9 @@ def common_page(
     results: AnyResults, alpha: float, summary: Summary, frame: pd.DataFrame, board: Any, rows: str = "rows"
 ) -> Page:
     """What reports of scores and of differences both say: rows, clusters, notes, methods and their sources."""
+    (dropped,) = dropped_lines(results.estimate.dropped) or ("No row was dropped for a missing value.",)
     return Page(
-        left_out=(dropped_sentence(results, rows),),
+        left_out=(f"{dropped[:-1]}; {results.nobs:,} {rows} are in use.",),
         design=design_sentences(results, rows),
         notes=tuple(summary.sentences),
         grids=further_grids(results, board, summary.grids, frame, alpha),
@@ -190,12 +191,6 @@ def further_grids(
         else:
             titled.append(("Standard errors with and without clusters" if "deff" in grid.headers else "Labels", grid))
     return tuple(titled)
-
-
-def dropped_sentence(results: AnyResults, rows: str = "rows") -> str:
-    """Rows that were dropped, and why; `rows` is what one of those in use is."""
-    (line,) = dropped_lines(results.estimate.dropped) or ("No row was dropped for a missing value.",)
-    return f"{line[:-1]}; {results.nobs:,} {rows} are in use."
 
 
 def option_texts(results: AnyResults, alpha: float, seed: Seed | None) -> tuple[tuple[str, str], ...]:

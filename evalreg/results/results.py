@@ -38,12 +38,12 @@ from evalreg.resampling.bootstrap import Bootstrapped
 from evalreg.resampling.wild import WildTested
 from evalreg.results.algebra import Diagnosed
 from evalreg.results.bridge import line_of, to_statsmodels
-from evalreg.results.document import board_of, checked_levels, results_document, written
+from evalreg.results.document import board_of, checked_levels, dropped_counts, results_document, written
 from evalreg.results.gate import Gate, decided
 from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.predictions import Predicted, plot_predictions
 from evalreg.results.reporting import report_page, write_report
-from evalreg.results.sources import bibliography_of, methods_text, source_names
+from evalreg.results.sources import methods_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,8 +130,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
     @property
     def dropped(self) -> pd.Series:
         """Rows left out by reason, each counted once: score, then covariate, then group."""
-        counts = {"score": 0, "covariate": 0, "group": 0} | self.estimate.dropped
-        return pd.Series(counts, name="dropped", dtype="int64")
+        return dropped_counts(self.estimate.dropped)
 
     @property
     def statsmodels(self) -> Any:
@@ -576,8 +575,6 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         >>> [line.split("{")[1] for line in entries if line.startswith("@")]
         ['miller2024,', 'liang1986,', 'bell2002,', 'pustejovsky2018,', 'wilson1927,', 'rao1992,']
         """
-        if markup == "bibtex":
-            return bibliography_of(source_names(self, self.estimate.about.n_models > 1))
         return methods_text(self, alpha, markup)
 
     def to_json(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from evalreg.checks import fraction, visible
 from evalreg.data.clusters import axis_name
@@ -78,21 +77,16 @@ def all_sources() -> dict[str, Paper]:
     return {name: Paper(key, entry) for name, entry, key in entries}
 
 
-def bibliography_of(names: Iterable[str]) -> str:
-    """The entries of these sources, one below the other."""
-    return "\n".join(all_sources()[name].entry for name in names)
-
-
 # A sentence, and the names of its sources.
 Cited: TypeAlias = tuple[str, Texts]
 
 
 def methods_of(results: Any, alpha: float, ranked: bool) -> Texts:
     """A paragraph on what was estimated, and one on how sure it is."""
-    return tuple(" ".join(text for text, _ in part) for part in cited_methods(results, alpha, ranked))
+    return tuple(" ".join(text for text, _ in part) for part in _cited(results, alpha, ranked))
 
 
-def cited_methods(results: Any, alpha: float, ranked: bool) -> list[list[Cited]]:
+def _cited(results: Any, alpha: float, ranked: bool) -> list[list[Cited]]:
     """The sentences of both paragraphs with their sources."""
     return [_estimated(results), *([_together(level_text(alpha))] if ranked else [])]
 
@@ -196,21 +190,24 @@ def sources_of(results: Any, ranked: bool) -> Texts:
 
 def source_names(results: Any, ranked: bool) -> Texts:
     """The sources of all sentences, in their order."""
-    parts = cited_methods(results, 0.05, ranked)
+    parts = _cited(results, 0.05, ranked)
     return tuple(dict.fromkeys(name for part in parts for _, names in part for name in names))
 
 
-def methods_text(results: Any, alpha: float, markup: MarkupName, more: Texts = ()) -> str:
-    """The methods in a markup with what they cite: a list of sources below, or keys of BibTeX in LaTeX."""
+def methods_text(results: Any, alpha: float, markup: MarkupName | Literal["bibtex"], more: Texts = ()) -> str:
+    """The methods in a markup with what they cite: a list of sources below, or keys of BibTeX in LaTeX; or BibTeX."""
     ranked, level = results.estimate.about.n_models > 1, fraction("alpha", alpha)
-    parts = cited_methods(results, level, ranked)
+    papers = [all_sources()[name] for name in source_names(results, ranked)]
+    if markup == "bibtex":
+        return "\n".join(paper.entry for paper in papers)
+    parts = _cited(results, level, ranked)
     software = f"Computed with evalreg {version_of('evalreg')} and statsmodels {version_of('statsmodels')}."
     parts[0] += [(text, ()) for text in (*more, software)]
     paragraphs = [" ".join(_with_sources(sentence, names, markup) for sentence, names in part) for part in parts]
     if markup == "latex":
         return "\n\n".join(paragraphs)
     mark = "" if markup == "text" else "- "
-    listed = [mark + marked_up(all_sources()[name].text, markup) for name in source_names(results, ranked)]
+    listed = [mark + marked_up(paper.text, markup) for paper in papers]
     if markup == "html":
         items = "".join(f"<li>{line.removeprefix(mark)}</li>" for line in listed)
         return "".join(f"<p>{text}</p>\n" for text in paragraphs) + f"<ul>{items}</ul>"

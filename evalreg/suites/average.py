@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -254,25 +254,25 @@ class EvalAverage(Printed):
         Summary
             Prints as text of 80 columns; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
-        frame, drawn_tasks = self.to_frame(alpha), self.tasks == "drawn"
-        last = "ranks" if self.pairs is not None else "p"
-        more = ("tau", "new task") if drawn_tasks else ()
-        headers = ("", "average (SE)", f"{100 * (1 - alpha):g}% interval", "dof", last, *more)
-        rows = []
-        for name, row, dof in zip(
-            frame.index, frame.to_dict("records"), dof_texts(frame["dof"], "normal"), strict=True
-        ):
-            cells = [f"{number(row['estimate'])} ({error_text(row['se'])})"]
-            cells += [interval_text(row["lower"], row["upper"], row["estimate"]), dof]
-            cells.append(p_value(row["p_value"], alpha) if self.pairs is None else ranks_text(row))
-            if drawn_tasks:
-                cells += [number(row["tau"]), interval_text(row["new_lower"], row["new_upper"], row["estimate"])]
-            rows.append((str(name), *cells))
+        frame = self.to_frame(alpha)
+        value, records = frame["estimate"], frame.to_dict("records")
+        columns: dict[str, Iterable[str]] = {
+            "": map(str, frame.index),
+            "average (SE)": [f"{number(row['estimate'])} ({error_text(row['se'])})" for row in records],
+            f"{100 * (1 - alpha):g}% interval": map(interval_text, frame["lower"], frame["upper"], value),
+            "dof": dof_texts(frame["dof"], "normal"),
+        }
+        if self.pairs is None:
+            columns["p"] = [p_value(p, alpha) for p in frame["p_value"]]
+        else:
+            columns["ranks"] = map(ranks_text, records)
+        if self.tasks == "drawn":
+            columns["tau"] = map(number, frame["tau"])
+            columns["new task"] = map(interval_text, frame["new_lower"], frame["new_upper"], value)
         evals = f"{len(self.evals)}: {', '.join(self.evals)}"
         facts = (("Evals", evals), ("Tasks", self.tasks), ("Weights", self.weights_text))
-        return Summary(
-            "average over evals", facts, (Grid(headers, tuple(rows), blocks=True),), tuple(self._sentences())
-        )
+        grid = replace(Grid.of(columns), blocks=True)
+        return Summary("average over evals", facts, (grid,), tuple(self._sentences()))
 
     def _sentences(self) -> list[str]:
         if self.tasks == "fixed":

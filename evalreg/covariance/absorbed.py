@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalreg.checks import FloatArray, listed
-from evalreg.covariance.leverage import ClusterLeverage, Narrow, Wide, full_leverage_directions, root_of
+from evalreg.covariance.leverage import ClusterLeverage, LeveragePart, full_leverage_directions, parts_by_norm, root_of
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.numerics.limits import FULL_LEVERAGE, ROOT_OF_ROUNDING
+from evalreg.numerics.limits import FULL_LEVERAGE, HELD, ROOT_OF_ROUNDING
 from evalreg.numerics.matrices import Matrix, dense, is_identity
 from evalreg.scores.base import Scores
 from evalreg.scores.rows import RowScores
@@ -103,19 +103,23 @@ class AdjustedClusters:
 def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directions | None) -> AdjustedClusters:
     """Totals of all clusters times (I - L)^-p, in the directions that no cluster alone determines."""
     scores, root, turn, bread = _columns_of(estimate, by, known)
-    k, K = turn.shape[1], root.shape[1]
-    totals, parts = np.empty((scores.n_clusters(by), k)), list[Wide | Narrow]()
-    wide = np.ones(len(totals), dtype=bool)
+    parts, n_wide, few = list[LeveragePart](), 0, turn.shape[0] < root.shape[1]
+    wide = np.ones(scores.n_clusters(by), dtype=bool)
     for clusters, blocks in scores.narrow(by):
-        if clusters is not None:
-            parts.append(narrow := Narrow(clusters, root, power, k))
-            totals[clusters.which], wide[clusters.which] = narrow.adjusted[0], False
+        for which, members in () if clusters is None else clusters.alike(HELD):
+            assert clusters is not None
+            Z, wide[clusters.which[which]] = next(clusters.rows(members, root)), False
+            K, rows = Z @ np.swapaxes(Z, 1, 2), (clusters, members, root)
+            few_rows = few or turn.shape[0] < members.shape[1]
+            parts += parts_by_norm(clusters.which[which], clusters.totals[which] @ root, K, power, few_rows, *rows)
         for block in blocks:
             L = block.gram if is_identity(root) else root.T @ block.gram @ root
-            parts.append(Wide(L, block.totals @ root, power, k))
-    if wide.any():
-        totals[wide] = np.concatenate([part.totals for part in parts if isinstance(part, Wide)])
-    return AdjustedClusters(totals, bread, ClusterLeverage(tuple(parts), turn, K))
+            parts += parts_by_norm(n_wide + np.arange(len(L)), block.totals @ root, L, power, few)
+            n_wide += len(L)
+    totals, places = np.empty((wide.size, root.shape[1])), np.flatnonzero(wide)
+    for part in parts:
+        totals[places[part.which] if part.clusters is None else part.which] = part.totals
+    return AdjustedClusters(totals, bread, ClusterLeverage(tuple(parts), turn))
 
 
 def _columns_of(
@@ -129,7 +133,8 @@ def _columns_of(
     """
     scores, whole = estimate.scores, _with_levels(estimate, by)
     if whole is not None:
-        return whole, np.eye(whole.n_columns), np.eye(scores.n_columns), estimate.bread
+        first = np.eye(scores.n_columns, whole.n_columns)
+        return whole, np.eye(whole.n_columns), first, first.T @ estimate.bread
     assert estimate.refit is not None
     root, inverse_root = root_of(estimate.refit.inverse_gram)
     k, m = (root.shape[0], 0) if known is None else known.alone.shape

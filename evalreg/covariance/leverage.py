@@ -16,8 +16,9 @@ JBES 36(4), section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -29,7 +30,6 @@ from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import FEW_COLUMNS_NORM, FULL_LEVERAGE, HELD, SERIES_NORM, SQUARED_CONDITION
 from evalreg.numerics.matrices import (
-    CACHED,
     DENSE_SHARE,
     Matrix,
     compressed,
@@ -45,10 +45,6 @@ from evalreg.numerics.matrices import (
     with_entries,
 )
 from evalreg.scores.base import NarrowClusters
-
-Forms: TypeAlias = tuple[FloatArray, FloatArray | None, FloatArray]
-"""Of some clusters and m contrasts: two factors of D_g, (n_clusters, m, n) each, the second u_g where it is None; and
-what the first is multiplied by to u_g, (n_clusters, m, k)."""
 
 
 def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:
@@ -83,68 +79,55 @@ def full_leverage_cells(leverage: Matrix) -> BoolArray:
     return lost
 
 
-def inverse_power(
-    L: FloatArray, power: float, columns: FloatArray | None = None, *, change: bool = False
-) -> FloatArray:
-    """(I - L_g)^-p for each cluster, times some columns if there are any; eigenvalue 1 of L_g is mapped to 0.
+@dataclass(frozen=True, eq=False)
+class Powers:
+    """F_g of some clusters, by which (I - M_g)^-p = I + M_g F_g: ((1 - v)^-p - 1)/v of eigenvalues v, -1 of v = 1.
 
-    That is the Moore-Penrose inverse. With `change`, F_g, where (I - L_g)^-p = I + L_g F_g. Shapes: L (n_clusters, n,
-    n), eigenvalues in [0, 1]; columns (n_clusters, n, m) or (n, m); returns (n_clusters, n, m), m = n without columns.
+    That is the Moore-Penrose inverse. By the binomial series where that is short, by eigenvectors elsewhere.
     """
-    n = L.shape[1]
-    shape = (*L.shape[:2], n if columns is None else columns.shape[-1])
-    if power == 0:
-        return np.zeros(shape) if change else np.broadcast_to(np.eye(n) if columns is None else columns, shape)
-    V = None if columns is None else np.broadcast_to(columns, shape)
-    if n == 1:
-        return _of_eigenvalues(L, power, change) * (1.0 if V is None else V)
-    result, limit = np.empty(shape), SERIES_NORM if V is None else FEW_COLUMNS_NORM
-    for part in parts_of(L.shape[0], max(CACHED // n**2, 1)):
-        norm = np.sqrt(np.einsum("gij,gij->g", L[part], L[part]))
-        small = norm <= limit
-        if small.any():
-            some: slice | IntArray = part if small.all() else part.start + np.flatnonzero(small)
-            of = None if V is None else V[some]
-            result[some] = _series_times(L[some], power, of, float(norm[small].max()), change)
-        if not small.all():
-            some = part.start + np.flatnonzero(~small)
-            values, axes = np.linalg.eigh(L[some])
-            scale, turned = _of_eigenvalues(values, power, change)[:, :, None], np.swapaxes(axes, 1, 2)
-            coordinates: FloatArray = turned if V is None else turned @ V[some]
-            result[some] = axes @ (scale * coordinates)
-    return result
 
+    M: FloatArray  # (n_clusters, n, n), eigenvalues in [0, 1]
+    power: float
+    norm: float | None  # the largest, of matrices that have a short series
 
-def _series_times(L: FloatArray, power: float, V: FloatArray | None, largest: float, change: bool) -> FloatArray:
-    """sum_j a_j L^j V (with `change`, L^(j-1) from j = 1), a_0 = 1, a_j = a_(j-1) (p + j - 1)/j, by Horner's rule.
+    @held_property
+    def _series(self) -> FloatArray:
+        """a_j = a_(j-1) (p + j - 1)/j, a_0 = 1, from j = 1 on, as far as they tell."""
+        most = np.log(np.finfo(float).eps / 16) / np.log(max(self.norm or 0.0, np.finfo(float).tiny))
+        j = np.arange(1, int(most) + 2)
+        return np.asarray(np.cumprod((self.power + j - 1) / j), dtype=np.float64)
 
-    V is the identity where it is None.
-    """
-    degree = 1
-    while largest ** (degree + 1) > np.finfo(float).eps / 16:
-        degree += 1
-    j = np.arange(1, degree + 2 if change else degree + 1)
-    a = np.cumprod((power + j - 1) / j)
-    a = a if change else np.append(1.0, a)
-    result: FloatArray = a[-1] * L if V is None else L @ (a[-1] * V)
-    for place, coefficient in enumerate(a[-2::-1]):
-        result = L @ result if place else result
-        if V is None:
-            result.reshape(L.shape[0], -1)[:, :: L.shape[1] + 1] += coefficient
-        else:
+    @held_property
+    def _eigen(self) -> tuple[FloatArray, FloatArray]:
+        """F_g of eigenvalues, which has the limit p where these are next to 0, and eigenvectors."""
+        values, axes = np.linalg.eigh(self.M)
+        full, none = 1.0 - values < FULL_LEVERAGE, np.abs(values) < np.finfo(float).tiny ** 0.5
+        scale = np.expm1(-self.power * np.log1p(-np.where(full, 0.0, values))) / np.where(none, 1.0, values)
+        return np.where(full, -1.0, np.where(none, self.power, scale)), axes
+
+    def change(self, V: FloatArray, some: slice = slice(None)) -> FloatArray:
+        """V F_g of some clusters, V being of the shape (n_clusters, m, n) or (m, n)."""
+        if not self.power:
+            return np.zeros(V.shape)
+        if self.norm is None:
+            scale, axes = (part[some] for part in self._eigen)
+            return np.asarray((V @ axes * scale[:, None]) @ np.swapaxes(axes, 1, 2))
+        M, result = self.M[some], np.asarray(self._series[-1] * V)
+        for coefficient in self._series[-2::-1]:  # Horner's rule
+            result = result @ M
             result += coefficient * V
-    return result
+        return result
 
+    @held_property
+    def _inverses(self) -> FloatArray:
+        one = np.eye(self.M.shape[1])
+        return one + self.change(one) @ self.M
 
-def _of_eigenvalues(values: FloatArray, power: float, change: bool) -> FloatArray:
-    """(1 - v)^-p, or ((1 - v)^-p - 1)/v, of eigenvalues; 1 is mapped to 0."""
-    full = 1.0 - values < FULL_LEVERAGE
-    log = np.log1p(np.where(full, 0.0, -values))
-    if not change:
-        return np.where(full, 0.0, np.exp(-power * log))
-    # Where an eigenvalue is next to 0 the quotient has its limit, p.
-    none = np.abs(values) < np.finfo(float).tiny ** 0.5
-    return np.where(full, -1.0, np.where(none, power, np.expm1(-power * log) / np.where(none, 1.0, values)))
+    def times(self, V: FloatArray, some: slice) -> FloatArray:
+        """V (I - M_g)^-p of some clusters; of more rows than M_g has by the matrix itself, which costs less."""
+        if V.shape[-2] > V.shape[-1]:
+            return V @ self._inverses[some]
+        return V + self.change(V, some) @ self.M[some]
 
 
 def full_leverage_directions(L: FloatArray) -> FloatArray:
@@ -174,122 +157,90 @@ def root_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class Wide:
-    """Clusters of many rows: L_g, shape (n_clusters, K, K), and R'T_g, (n_clusters, K); contrasts use the first k."""
+class LeveragePart:
+    """Some clusters of a regression, by M_g: L_g, or Z_gZ_g' of clusters of one size and few rows Z_g = X_g R.
 
-    L: FloatArray
-    unadjusted: FloatArray
-    power: float
-    k: int
+    With V_g the contrasts T' themselves, or T'Z_g', and W_g = V_g (I - M_g)^-p: U_g is W_g L_g, or W_g Z_g, and D_g is
+    W_gU_g', or W_gW_g'.
+    """
 
-    @property
-    def n_clusters(self) -> int:
-        """How many."""
-        return int(self.L.shape[0])
-
-    @held_property
-    def adjustment(self) -> FloatArray:
-        """The first k columns of (I - L)^-p of each cluster, which all contrasts share."""
-        K = self.L.shape[1]
-        return inverse_power(self.L, self.power, np.eye(K, self.k) if self.k < K else None)
+    which: IntArray  # places among the clusters, of M_g = L_g among those of this kind
+    unadjusted: FloatArray  # R'T_g, shape (n_clusters, K)
+    powers: Powers
+    clusters: NarrowClusters | None = None
+    members: Any = None  # (n_clusters, size): their rows
+    root: Any = None
 
     @property
     def totals(self) -> FloatArray:
-        """The first k of (I - L_g)^-p R'T_g, shape (n_clusters, k)."""
-        # One column: the error bar of an intersection needs its totals, and never its adjustment.
-        return inverse_power(self.L, self.power, self.unadjusted[:, :, None])[:, : self.k, 0]
+        """(I - L_g)^-p R'T_g, shape (n_clusters, K): t + t F_g L_g, or t + t Z_g'F_g Z_g."""
+        t, Z = self.unadjusted[:, None], None if self.clusters is None else next(self._rows(slice(None), self.root))
+        change = self.powers.change(t if Z is None else t @ np.swapaxes(Z, 1, 2))
+        return np.asarray((t + change @ (self.powers.M if Z is None else Z))[:, 0])
 
-    def forms(self, turned: FloatArray) -> Iterator[Forms]:
-        """C R(I - L)^-p, and L: the products of u, that times L, with it are the D_g, with themselves the U_g'U_h."""
-        step = max((HELD >> 4) // (turned.shape[1] * self.L.shape[1]), 1)
-        for first in range(0, self.n_clusters, step):
-            outer = turned.T @ np.swapaxes(self.adjustment[first : first + step], 1, 2)
-            yield outer, None, self.L[first : first + step]
+    def _rows(self, some: slice, *maps: FloatArray) -> Iterator[FloatArray]:
+        assert self.clusters is not None
+        return self.clusters.rows(self.members[some], *maps)
 
+    def adjusted(self, T: FloatArray) -> FloatArray:
+        """W_g of contrasts, (K, m), and clusters of few rows, shape (n_clusters, m, n)."""
+        (V,) = self._rows(slice(None), self.root @ T)
+        return self.powers.times(np.swapaxes(V, 1, 2), slice(None))
 
-@dataclass(frozen=True, eq=False)
-class Narrow:
-    """Clusters of few rows Z_g = X_g R: with W = (I - K_g)^-p Z_g R'C', D_g is W'W and U_g is Z_g'W."""
-
-    clusters: NarrowClusters
-    root: FloatArray
-    power: float
-    k: int  # contrasts use the first k columns of the root
-
-    @property
-    def n_clusters(self) -> int:
-        """How many."""
-        return int(self.clusters.totals.shape[0])
-
-    @held_property
-    def adjusted(self) -> tuple[FloatArray, tuple[tuple[IntArray, FloatArray, FloatArray], ...]]:
-        """Adjusted totals, (n_clusters, k), and of clusters of one size their rows, (I - K_g)^-p = I + K_g F, and K_g.
-
-        (I - L_g)^-p t = t + Z'F Z t, t = R'T_g. Rows have the shape (n, size), matrices (n, size, size). Where k is
-        smaller than the size, (I - K_g)^-p comes times the first k columns of Z.
-        """
-        totals, parts, adjusted = self.clusters.totals @ self.root, [], np.empty((self.n_clusters, self.k))
-        for which, members in self.clusters.alike(HELD):
-            (Z,) = self.clusters.rows(members, self.root)
-            K, t, few = _products(Z), totals[which][:, :, None], self.k < members.shape[1]
-            columns, Zt = Z[:, :, : self.k], Z @ t
-            F = inverse_power(K, self.power, columns if few else None, change=True)
-            change = np.swapaxes(F, 1, 2) @ Zt if few else np.swapaxes(columns, 1, 2) @ (F @ Zt)
-            adjusted[which] = (t[:, : self.k] + change)[:, :, 0]
-            parts.append((members, (columns if few else np.eye(members.shape[1])) + K @ F, K))
-        return adjusted, tuple(parts)
-
-    @property
-    def adjustments(self) -> tuple[tuple[IntArray, FloatArray, FloatArray], ...]:
-        """Rows of clusters of one size, their (I - K_g)^-p, as `adjusted` has it, and K_g."""
-        return self.adjusted[1]
-
-    def forms(self, turned: FloatArray) -> Iterator[Forms]:
-        """W', twice, and Z."""
-        mapped, step = self.root[:, : self.k] @ turned, max(HELD // (turned.shape[1] * self.root.shape[1]), 1)
-        for members, adjustment, _ in self.adjustments:
-            maps = (self.root,) if self.k < members.shape[1] else (self.root, mapped)
-            for first in range(0, members.shape[0], step):
-                some = slice(first, first + step)
-                Z, *rows = self.clusters.rows(members[some], *maps)
-                W = np.swapaxes(adjustment[some] @ (rows[0] if rows else turned), 1, 2)
-                yield W, W, Z
+    def forms(self, T: FloatArray) -> Iterator[tuple[FloatArray, FloatArray | None, FloatArray]]:
+        """W_g, whose product with it is D_g (None: U_g), and with which it is U_g, a few clusters at a time."""
+        if self.clusters is None:
+            for some in parts_of(len(self.which), max((HELD >> 6) // T.size, 1)):
+                yield self.powers.times(T.T, some), None, self.powers.M[some]
+            return
+        for some in parts_of(len(self.which), max(HELD // T.size, 1)):
+            V, Z = self._rows(some, self.root @ T, self.root)
+            W = self.powers.times(np.swapaxes(V, 1, 2), some)
+            yield W, W, Z
 
 
-def _products(Z: FloatArray) -> FloatArray:
-    """Z_gZ_g' of each cluster, shape (n_clusters, n, n)."""
-    return np.einsum("gik,gik->gi", Z, Z)[:, :, None] if Z.shape[1] == 1 else Z @ np.swapaxes(Z, 1, 2)
+def parts_by_norm(
+    which: IntArray, totals: FloatArray, M: FloatArray, power: float, few: bool, *rows: Any
+) -> Iterator[LeveragePart]:
+    """Clusters with a short series, and those without; `few` says that it is wanted in fewer columns than M has."""
+    norm = np.sqrt(np.einsum("gij,gij->g", M, M))
+    short = norm <= (FEW_COLUMNS_NORM if few else SERIES_NORM)
+    for some, largest in ((short, np.max(norm[short], initial=0.0)), (~short, None)):
+        if some.any():
+            chosen: Any = slice(None) if some.all() else some
+            of_rows = (rows[0], rows[1][chosen], rows[2]) if rows else ()
+            yield LeveragePart(which[chosen], totals[chosen], Powers(M[chosen], power, largest), *of_rows)
 
 
-def entry_forms(part: Narrow, turned: FloatArray) -> Iterator[tuple[slice, tuple[FloatArray, FloatArray, FloatArray]]]:
+def entry_forms(
+    parts: Sequence[LeveragePart], T: FloatArray
+) -> Iterator[tuple[slice, tuple[FloatArray, FloatArray, FloatArray]]]:
     """The same of clusters whose rows hold few entries, as pairs of many models: d_g, u_g'u_g, and the sum of u_gu_g'.
 
-    With w a column of W and E the entries of the rows, u_g = R'E_g'w: the sum is R'SR with S that of E_g'ww'E_g. A pair
+    With w a row of W and E the entries of the rows, u_g = R'E_g'w: the sum is R'SR with S that of E_g'ww'E_g. A pair
     of rows adds w_r w_s x_r x_s' to it and the transpose of that, a row with itself half of each. Yields contrasts,
     with (n_clusters, m) twice and (m, k, k).
     """
-    m, mapped, before = turned.shape[1], part.root @ turned, 0
-    pairs_of_rows = list[IntArray]()
-    for members, *_ in part.adjustments:
-        starts = before + np.arange(0, members.size, members.shape[1])
-        pairs_of_rows.append((starts[:, None] + np.array(np.triu_indices(members.shape[1]))[:, None]).reshape(2, -1))
-        before += members.size
+    before, pairs_of_rows = 0, list[IntArray]()
+    for n, size in (part.members.shape for part in parts):
+        starts = before + np.arange(0, n * size, size)
+        pairs_of_rows.append((starts[:, None] + np.array(np.triu_indices(size))[:, None]).reshape(2, -1))
+        before += n * size
     first, second = np.concatenate(pairs_of_rows, axis=1)
-    rows = compressed(part.clusters.design)[np.concatenate([members.ravel() for members, *_ in part.adjustments])]
-    k, share = rows.shape[1], np.where(first == second, 0.5, 1.0)
+    clusters: Any = parts[0].clusters
+    rows = compressed(clusters.design)[np.concatenate([part.members.ravel() for part in parts])]
+    k, share, R = rows.shape[1], np.where(first == second, 0.5, 1.0), parts[0].root
     pairs = scale_rows(row_products(rows[first], rows[second]), share).T.tocsr()
-    step = max((HELD >> 2) // max(first.size, k * k), 1)
-    for some in (slice(begin, begin + step) for begin in range(0, m, step)):
-        totals, norms = [], []
-        for members, adjustment, K in part.adjustments:
-            (mapped_rows,) = part.clusters.rows(members, mapped[:, some])
-            W = adjustment @ mapped_rows
-            totals.append(W.reshape(-1, W.shape[2]))
-            norms.append((np.einsum("gnm,gnm->gm", W, W), np.einsum("gnm,gnm->gm", W, K @ W)))
-        w = np.concatenate(totals)
+    for some in parts_of(T.shape[1], max((HELD >> 2) // max(first.size, k * k), 1)):
+        W = [part.adjusted(T[:, some]) for part in parts]
+        of_squares = [(w, w @ part.powers.M) for part, w in zip(parts, W, strict=True)]
+        d, uu = (
+            np.concatenate([np.einsum("gmn,gmn->gm", w, pair[j]) for w, pair in zip(W, of_squares, strict=True)])
+            for j in range(2)
+        )
+        w = np.concatenate([np.swapaxes(of_part, 1, 2).reshape(-1, of_part.shape[1]) for of_part in W])
         half = (pairs @ (w[first] * w[second])).T.reshape(-1, k, k)
-        d, uu = (np.concatenate(blocks) for blocks in zip(*norms, strict=True))
-        yield some, (d, uu, part.root.T @ (half + np.swapaxes(half, 1, 2)) @ part.root)
+        yield some, (d, uu, R.T @ (half + np.swapaxes(half, 1, 2)) @ R)
 
 
 def quadratic(contrasts: Matrix, matrix: FloatArray) -> FloatArray:
@@ -637,55 +588,51 @@ class ClusterLeverage:
 
     Parameters
     ----------
-    parts : tuple of Wide and Narrow
+    parts : tuple of LeveragePart
         Leverages of all clusters.
-    root : ndarray, shape (n_coefficients, k)
-        R, with RR' = M, to the k columns that contrasts use; without the directions that single clusters alone
-        determine, whose leverage counts nothing.
-    n_columns : int
-        K of U_g: more than k where absorbed levels are among the columns.
+    root : ndarray, shape (n_coefficients, K)
+        R, with RR' = M; without the directions that single clusters alone determine, whose leverage counts nothing.
     """
 
-    parts: tuple[Wide | Narrow, ...]
+    parts: tuple[LeveragePart, ...]
     root: FloatArray
-    n_columns: int
 
     @property
     def n_clusters(self) -> int:
         """How many."""
-        return sum(part.n_clusters for part in self.parts)
+        return sum(len(part.which) for part in self.parts)
 
     def dof(self, contrasts: FloatArray) -> FloatArray:
-        """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, k)."""
-        k = self.n_columns
-        step, dofs = max(2 * HELD // max(min(self.n_clusters, k) * k, 1), 16), list[FloatArray]()
+        """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_coefficients)."""
+        K, dofs = self.root.shape[1], list[FloatArray]()
         with Progress(contrasts.shape[0], unit="degrees of freedom") as progress:
-            for first in range(0, contrasts.shape[0], step):
-                dofs.append(self._dof(self.root.T @ contrasts[first : first + step].T))
+            for some in parts_of(contrasts.shape[0], max(2 * HELD // max(min(self.n_clusters, K) * K, 1), 16)):
+                dofs.append(self._dof(self.root.T @ contrasts[some].T))
                 progress.advance(dofs[-1].size)
         return np.concatenate(dofs)
 
-    def _dof(self, turned: FloatArray) -> FloatArray:
-        """(sum_g d_g - u_g'u_g)^2 / (sum_g d_g^2 - 2 d_g u_g'u_g + |sum_g u_gu_g'|^2) of R'C', (k, m)."""
-        k, m = self.n_columns, turned.shape[1]
-        expected, squares, few = np.zeros(m), np.zeros(m), self.n_clusters < k
-        sums, n_held = np.zeros((0 if few else m, k, k)), 0
-        U = np.empty((m, self.n_clusters if few else min(max(HELD // (m * k), 1), self.n_clusters), k))
-        for part in self.parts:
-            if isinstance(part, Narrow) and self._thin(part):
-                for some, (d, uu, products) in entry_forms(part, turned):
+    def _dof(self, T: FloatArray) -> FloatArray:
+        """(sum_g d_g - u_g'u_g)^2 / (sum_g d_g^2 - 2 d_g u_g'u_g + |sum_g u_gu_g'|^2) of R'C', (K, m)."""
+        K, m = T.shape
+        expected, squares, few = np.zeros(m), np.zeros(m), self.n_clusters < K
+        sums, n_held = np.zeros((0 if few else m, K, K)), 0
+        U = np.empty((m, self.n_clusters if few else min(max(HELD // (m * K), 1), self.n_clusters), K))
+        for _, together in groupby(self.parts, key=lambda part: id(part.clusters)):
+            parts = list(together)
+            if self._thin(parts):
+                for some, (d, uu, products) in entry_forms(parts, T):
                     expected[some] += (d - uu).sum(axis=0)
                     squares[some] += (d**2 - 2 * d * uu).sum(axis=0)
                     sums[some] += products
                 continue
-            for left, right, Z in part.forms(turned):
-                if n_held + len(left) > U.shape[1]:
+            for W, right, maps in chain.from_iterable(part.forms(T) for part in parts):
+                if n_held + len(W) > U.shape[1]:
                     _add_products(sums, U[:, :n_held])
                     n_held = 0
                 # Where they stay: copies of them take as long as half of their products.
-                u = np.matmul(left, Z, out=np.swapaxes(U[:, n_held : n_held + len(left)], 0, 1))
-                n_held += len(left)
-                d = np.einsum("gmn,gmn->gm", left, u if right is None else right)
+                u = np.matmul(W, maps, out=np.swapaxes(U[:, n_held : n_held + len(W)], 0, 1))
+                n_held += len(W)
+                d = np.einsum("gmn,gmn->gm", W, u if right is None else right)
                 uu = np.einsum("gmk,gmk->gm", u, u)
                 expected += (d - uu).sum(axis=0)
                 squares += (d**2 - 2 * d * uu).sum(axis=0)
@@ -695,25 +642,26 @@ class ClusterLeverage:
             _add_products(sums, U[:, :n_held])
         return ratio(expected**2, squares + np.einsum("mij,mij->m", sums, sums))
 
-    def _thin(self, part: Narrow) -> bool:
+    def _thin(self, parts: Sequence[LeveragePart]) -> bool:
         """Whether rows have so few entries that sparse products, at fifty times the price each, cost less."""
-        design, root, k = part.clusters.design, part.root, self.n_columns
-        if self.n_clusters < k or isinstance(design, np.ndarray):
+        clusters, K = parts[0].clusters, self.root.shape[1]
+        if clusters is None or self.n_clusters < K or isinstance(clusters.design, np.ndarray):
             return False
-        sizes = np.diff(part.clusters.starts) * (design.nnz / design.shape[0])
-        if 50 * float(sizes @ sizes) + 8 * k**3 > float(sizes.size) * k**2:
+        sizes = np.diff(clusters.starts) * (clusters.design.nnz / clusters.design.shape[0])
+        if 50 * float(sizes @ sizes) + 8 * K**3 > float(sizes.size) * K**2:
             return False
         # Sums of products of entries keep their digits when they are turned by such a root; units do not matter.
+        root = parts[0].root
         return bool(np.linalg.cond(root / np.linalg.norm(root, axis=1)[:, None]) < SQUARED_CONDITION)
 
-    def _forms(self, turned: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        for left, right, Z in (forms for part in self.parts for forms in part.forms(turned)):
-            u = left @ Z
-            yield left, u if right is None else right, u
+    def _forms(self, T: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        for W, right, maps in chain.from_iterable(part.forms(T) for part in self.parts):
+            u = W @ maps
+            yield W, u if right is None else right, u
 
     def hotelling(self, contrasts: FloatArray) -> float:
-        """eta of the approximate Hotelling test of `contrasts` (q, k)."""
-        q, k = contrasts.shape[0], self.n_columns
+        """eta of the approximate Hotelling test of `contrasts` (q, n_coefficients)."""
+        q, k = contrasts.shape[0], self.root.shape[1]
         refuse_larger(
             2 * 8.0 * (q * k) ** 2,
             f"the degrees of freedom of a joint test of {q:,} contrasts of {k:,} coefficients",

@@ -134,6 +134,7 @@ def test_a_command_whose_words_got_lost_is_no_gate_that_held(run, name):
         ("mean logs/passages.csv --metric acc", "--metric"),
         ("mean logs/passages.csv --log-format inspct", "--log-format"),
         ("mean logs/passages.csv --gate 'mean >= 1'", "--gate"),
+        ("mean logs/passages.csv --gate 'men > 1'", "--gate"),
         ("mean logs/passages.csv -o nowhere/at/all.txt", "--output"),
         ("mean logs/passages.csv -o logs/passages.csv", "--output"),
         ("components logs/pilot.csv", "--facets"),
@@ -162,6 +163,7 @@ def test_an_error_names_the_option_whose_rule_is_broken(run, line, flag):
     assert run("mean logs/passages.csv --format json -o results.json")[0] == 0
     status, output, error = run(line)
     assert (status, output, error.startswith(f"evalreg: error: {flag}: ")) == (3, "", True), error
+    assert not re.search("`(claim|subset|name)`", error)  # which no option is called
 
 
 def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run, monkeypatch):

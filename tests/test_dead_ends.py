@@ -21,7 +21,7 @@ from test_promptfoo_log import document, results
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError, NotAvailableError
+from evalreg.errors import ArgumentError, DataError, LogFormatError, MissingColumnError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -45,6 +45,10 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
     assert main(["mean", str(folder)]) == 3
     options = re.search(r"For instance pass (--.*?)\. ", capsys.readouterr().err)[1]
     assert main(["mean", str(folder), *shlex.split(options)]) == 0
+    with pytest.raises(ArgumentError, match='`metric` must.*One is read at a time: metric="acc"'):
+        er.read_log(folder, metric="acc, acc_norm")
+    assert main(["mean", str(folder), "--metric", "acc,acc_norm"]) == 3
+    assert re.search(r"error: --metric: `metric` .* time: --metric acc\.", capsys.readouterr().err)
     for words in (["--metric", "exact_match", "--filter", "strict"], ["--metric", "acc,none"], ["--metric", "acc"]):
         assert main(["mean", str(folder), *words]) == 3
         alone = re.search(r"such as (--task \w+)\.\n", capsys.readouterr().err)[1]
@@ -185,15 +189,16 @@ def test_a_report_of_garak_is_attack_success_by_probe_and_prompt(tmp_path):
 
 
 def test_doctor_takes_no_measurement_of_an_answer_for_a_cluster(tmp_path, monkeypatch, capsys):
-    """A number that differs between the answers to a question is no group of questions, whatever the roles."""
+    """What differs between the answers to a question, and a count of what is in it, is no group of questions."""
     rng, question = np.random.default_rng(0), np.tile(np.arange(100), 2)
     log = pd.DataFrame({"model": np.repeat(["a", "b"], 100), "question": question, "passage": question // 5})
-    log.assign(correct=(rng.random(200) < 0.7) * 1, words=rng.integers(5, 20, 200)).to_csv(tmp_path / "log.csv")
+    log["n_steps"] = rng.integers(1, 9, 20)[log["passage"]]
+    log.assign(correct=(log["n_steps"] < 5) * 1, length=rng.integers(5, 20, 200)).to_csv(tmp_path / "log.csv")
     monkeypatch.chdir(tmp_path)
     assert main(["doctor", "log.csv"]) == 0
     page = capsys.readouterr().out
     assert "passage" in page
-    assert "words" not in page
+    assert not re.search("length|n_steps", page)
     assert "\ncorrect " not in page  # the score itself
 
 
@@ -313,7 +318,7 @@ def test_columns_of_other_names_are_found_by_one_command(tmp_path, capsys, names
     assert main(["doctor", path]) == 0
     page = capsys.readouterr().out
     assert re.search(rf"{right.strip()} +4 +0 +0\.75", page)
-    proposed = [shlex.split(line) for line in page.splitlines() if line.startswith("  evalreg doctor")]
+    proposed = [shlex.split(line) for line in page.splitlines() if line[:9] == "  evalreg" and "score=" in line]
     assert len(proposed) == 2
     assert main(proposed[0][1:]) == 0
     compare = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  evalreg compare"))
@@ -323,6 +328,29 @@ def test_columns_of_other_names_are_found_by_one_command(tmp_path, capsys, names
     hint = re.search(r"seems to be the score: (.*)", capsys.readouterr().err)[1]
     assert main(["compare", path, *shlex.split(hint)]) == 0
     assert "2 questions" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("kind", ["model", "judge"])
+def test_a_table_with_a_column_for_each_model_or_judge_is_called_wide_and_read_by_one_line(
+    tmp_path, capsys, monkeypatch, kind
+):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"question": range(8), "n_words": 7, "x 1": [1, 0] * 4, "y": [1, 1, 0, 1] * 2})
+    frame = frame if kind == "model" else frame.assign(model="m")
+    frame.to_csv("wide.csv", index=False)
+    assert main(["doctor", "wide.csv"]) == 0
+    page = capsys.readouterr().out
+    assert f"wide, with a column of scores for each {kind}" in " ".join(page.split())
+    made, diagnosed = (shlex.split(line) for line in page.splitlines() if "long.csv" in line)
+    exec(made[2], {})  # python -c
+    assert main(diagnosed[1:]) == 0
+    assert main(["mean", "wide.csv"]) == 3
+    assert "seems to be wide" in capsys.readouterr().err
+    for ask, argument in ((er.Log, frame), (er.read_log, "wide.csv")):
+        with pytest.raises((DataError, LogFormatError), match="wide") as error:
+            ask(argument)
+        log = eval(str(error.value).partition("To make it long: ")[2], {"er": er, "frame": frame})
+        assert log.frame.groupby(kind)["score"].mean().to_dict() == {"x 1": 0.5, "y": 0.75}
 
 
 def test_names_before_tables_pool_no_models(tmp_path, capsys):

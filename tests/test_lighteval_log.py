@@ -97,9 +97,12 @@ def test_values_that_are_no_numbers_are_refused(tmp_path):
     for metric in ("f1", "word"):
         with pytest.raises(ArgumentError, match="must name a number for each answer"):
             er.read_log(path, metric=metric)
-    text = pa.table({"example": ["q"], "full_prompt": ["q"], "predictions": [["a"]], "metrics": ["{'acc': 1.0}"]})
-    parquet.write_table(text, path)
-    with pytest.raises(LogFormatError, match=r"row 0 of .* metrics that are no struct"):
+    for metrics in ("{'acc': 1.0}", "acc=1.0"):
+        row = {"example": ["q"], "full_prompt": ["q"], "predictions": [["a"]], "metrics": [metrics]}
+        parquet.write_table(pa.table(row), path)
+        if metrics[0] == "{":  # a struct as text
+            assert er.read_log(path).frame["score"].tolist() == [1.0]
+    with pytest.raises(LogFormatError, match=r"row 0 of .* no struct.*Write each metric as a column.* roles="):
         er.read_log(path)
     flat = {"example": ["q1", "q2"], "full_prompt": ["a", "b"], "predictions": [["a"], ["b"]], "acc": [1.0, 0.0]}
     parquet.write_table(pa.table(flat), path)

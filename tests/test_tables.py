@@ -39,13 +39,14 @@ def test_a_printed_p_value_keeps_its_side_of_every_level(alpha):
 def test_what_rounds_to_zero_has_no_sign(value):
     assert fixed(value, 2) == "0.00"
     assert number(-0.0) == "0.0000"
+    assert [number(x) for x in (9.87654, -36.8677, 495.4162, 1234.5)] == ["9.8765", "-36.868", "495.42", "1234"]
 
 
 def test_ends_of_intervals_that_are_next_to_nothing_or_far_out_are_said_by_one_rule():
     assert limits(7.61e-192, 1.0, 0.77) == ("0.0000", "1.0000")
     assert limits(1e-7, 5e-7, 3e-7) == ("1.00e-07", "5.00e-07")  # costs of a token: as far as the estimate
     assert limits(-964.9, 968.5, 1.8, reach=13.8) == (NO_LIMIT, NO_LIMIT)
-    assert limits(-9.6, 13.2, 1.8, reach=13.8) == ("-9.6000", "13.2000")
+    assert limits(-9.6, 13.2, 1.8, reach=13.8) == ("-9.6000", "13.200")
     assert limits(-np.inf, np.nan, 1.8, reach=13.8) == ("-inf", "nan")
 
 

@@ -144,7 +144,8 @@ def _message(error: EvalregError, arguments: Sequence[str]) -> str:
     typed = PARAMETERS.get(error.parameter, error.parameter)
     option = known_options(BY_NAME[arguments[0]]).get(typed) if arguments[0] in BY_NAME else None
     flag = option.flag if option else "--output" if typed == "output" else ""
-    return f"{flag}: {error}" if flag else str(error)
+    text = str(error).replace(f"`{error.parameter}`", f"`{typed}`") if flag else str(error)
+    return f"{flag}: {text}" if flag else text
 
 
 def _deliver(text: str, output: str | None) -> None:

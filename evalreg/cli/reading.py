@@ -24,7 +24,7 @@ from evalreg.logs.files import PARQUET, Source, find_files
 from evalreg.logs.log import Log, chosen_rows, refuse_pooling, role_arguments, together, with_short_names, within
 from evalreg.logs.read import FORMATS, format_of, read_log
 from evalreg.logs.reading import ROLES
-from evalreg.logs.table_log import is_text, likely_roles, likely_sides, refuse_nested_roles, rows_of
+from evalreg.logs.table_log import if_wide, is_text, likely_roles, likely_sides, refuse_nested_roles, rows_of
 
 # Parameters that name columns of labels, whose ids are read as text to the letter.
 LABELS = ("by", "model", "item", "sample", "strata", "left", "right", "winner", "key", "treatment", "eval", "judge")
@@ -80,11 +80,13 @@ class Rows:
     def pooled(self, options: Mapping[str, Any], has_by: bool, is_doctor: bool) -> Iterator[str]:
         """Sentences where no option tells several tasks, or what seem to be models, apart."""
         text = " ".join(str(value) for name, value in options.items() if name != "where")
+        if is_doctor:
+            return
         if self.several("task") and not re.search(r"\btask\b", text) and ("by" in options or not has_by):
             by = ",".join(filter(None, [typed_value(options.get("by", "")), "task"]))
             n, apart = self.frame["task"].nunique(), f", or keep them apart by --by {by}" if has_by else ""
             yield f"Rows of {n} tasks are taken together. Name one by --where{apart}."
-        if is_doctor or self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
+        if self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
             return
         column = likely_roles(self.frame, ("model",)).get("model", "")
         if self.several(column) and column not in text:
@@ -279,4 +281,6 @@ def with_hint(error: EvalregError, rows: Rows) -> None:
     elif role == "score" and sides:
         options = " ".join(f"--{side} {shlex.quote(column)}" for side, column in sides.items())
         error.add_note(f"The table holds verdicts on two models, it seems: evalreg leaderboard FILE {options}")
+    elif role == "score" and (wide := if_wide(rows.frame)):
+        error.add_note(wide[0])
     error.add_note("`evalreg doctor FILE` says what a table holds.")

@@ -260,7 +260,8 @@ def doctor(request: Request) -> Reply:
         sides = likely_sides(rows.frame)
         roles |= sides | likely_prompt(rows.frame) if sides else likely_roles(rows.frame)
         if not {*roles, *rows.frame} & {"score", "winner"}:
-            return Reply(columns_that_may_be_scores(rows.frame, roles, command), rows)
+            (file, *more) = request.files
+            return Reply(columns_that_may_be_scores(rows.frame, roles, command, "" if more else file), rows)
         log = log_of(replace(er.Log(rows.frame, **roles)._reading, format="table"))
     return Reply(diagnose(log, command), rows)
 

@@ -36,8 +36,9 @@ def picks_of(
     usable = {task: _numbers(offered) for task, offered in offers.items()}
     wanted: dict[str, str | None] = {argument: getattr(choice, argument) for argument in ARGUMENTS}
     # lm-eval writes a metric and a filter in one word: "acc,none".
-    if choice.filter is None and "," in (both := choice.metric or "") and both not in _values(offers, "metric"):
-        wanted["metric"], _, wanted["filter"] = both.rpartition(",")
+    metric, _, filter = (choice.metric or "").rpartition(",")
+    if choice.filter is None and metric and filter in _values(offers, "filter"):
+        wanted |= {"metric": metric, "filter": filter}
     choosing = {a: text for a, text in wanted.items() if text is not None and not reads_all(a, format, choice)}
     for argument, value in choosing.items():
         _refuse_unknown(argument, value, format, offers, usable)
@@ -152,7 +153,10 @@ def _refuse_unknown(argument: str, value: str, format: Format, offers: Offers, u
         others = (
             f" It is read by {passed(**{other: value})}." for other in ARGUMENTS if value in _values(offers, other)
         )
-        hint = next(others, nearest(value, known))
+        if several_known := [word for word in map(str.strip, value.split(",")) if word in known]:
+            hint = f" One is read at a time: {passed(**{argument: several_known[0]})}."
+        else:
+            hint = next(others, nearest(value, known))
         raise ArgumentError(f"`{argument}` must be one of {choices}; got {value!r}.{hint}")
     if value not in counts and counts:
         every = (pair for offered in offers.values() for pair in _unknown(offered).items())

@@ -15,7 +15,7 @@ from evalreg.checks import counted, listed, muted
 from evalreg.data.clusters import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, UnknownLabelError
 from evalreg.logs.reading import ARGUMENTS, ROLES
-from evalreg.logs.table_log import likely_prompt, likely_roles
+from evalreg.logs.table_log import columns_of_numbers, if_wide, is_count, likely_prompt, likely_roles
 from evalreg.report.answer import MOST_NOTES
 from evalreg.report.tables import Grid, Summary, show
 
@@ -154,11 +154,11 @@ def diagnose(log: AnyLog, say: Callable[[str, list[Any]], str] | None = None) ->
 
 
 def columns_that_may_be_scores(
-    frame: pd.DataFrame, roles: Mapping[str, str], say: Callable[[str, list[Any]], str]
+    frame: pd.DataFrame, roles: Mapping[str, str], say: Callable[..., str], file: str
 ) -> Diagnosis:
-    """A line for each column of numbers of a table whose scores are not named, and how to name one of them."""
-    numbers = [str(name) for name in frame if is_numeric_dtype(frame[name]) and name not in roles.values()]
-    values = frame[numbers]
+    """A line for each column of numbers of a table whose scores are not named, and how to name one of them, or all."""
+    numbers = [name for name in columns_of_numbers(frame) if name not in roles.values()]
+    values, wide = frame[numbers], if_wide(frame, file)
     table = pd.DataFrame(
         {"scores": values.count(), "without": values.isna().sum(), "mean": values.mean().astype(float)}
     )
@@ -167,8 +167,12 @@ def columns_that_may_be_scores(
         "--roles model=COLUMN,item=COLUMN,score=COLUMN; of verdicts on two models, "
         "left=COLUMN,right=COLUMN,winner=COLUMN."
     )
-    commands = tuple(say("doctor", ["--roles", {**roles, "score": name}]) for name in numbers[:MOST_CHOICES])
-    return Diagnosis({"format": "table", "rows": len(frame)}, {}, (remark,), commands, choices=table)
+    commands = [say("doctor", ["--roles", {**roles, "score": name}]) for name in numbers[:MOST_CHOICES]]
+    if wide:
+        long = [wide[1], say("doctor", ["--roles", roles] if roles else [], ["long.csv"])]
+        # Beside models the columns may be metrics, of which one is read.
+        commands, remark = [*commands, *long] if "model" in {*roles, *frame} else long, f"{wide[0]} {remark}"
+    return Diagnosis({"format": "table", "rows": len(frame)}, {}, (remark,), tuple(commands), choices=table)
 
 
 def _worded(request: Question, say: Callable[[str, list[Any]], str] | None) -> str:
@@ -266,7 +270,7 @@ def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
         if is_float_dtype(values) and len(present) < len(values) and not (present % 1).any():
             present = present.astype(int)  # whole numbers of which some are missing
         plain = all(isinstance(value, str | int | np.generic) for value in present.head(100))
-        if not plain or is_float_dtype(present) or not 2 <= present.nunique() < n_questions:
+        if not plain or is_float_dtype(present) or is_count(column) or not 2 <= present.nunique() < n_questions:
             continue
         within = bool(ids) and frame[[*ids, column]].dropna().drop_duplicates().duplicated(ids).any()
         if not within and not any((values.eq(role) | values.isna()).all() for role in roles):
@@ -317,21 +321,15 @@ def _read(clusters: pd.DataFrame, n_questions: int) -> Iterator[str]:
         )
 
 
-def _widest(log: AnyLog, clusters: pd.DataFrame, surely: bool = True) -> pd.DataFrame:
+def _widest(clusters: pd.DataFrame, surely: bool = True) -> pd.DataFrame:
     """The field that widens the error bars most; `surely` only where it does so by more than chance, for some model.
 
-    Chance moves the variance of G clusters by sqrt(2/(G - 1)). Clusters that are alike in a number, such as passages of
-    as many words, are no larger clusters: the field that determines it goes before it, unless it widens much less.
+    Chance moves the variance of G clusters by sqrt(2/(G - 1)).
     """
     many = clusters[clusters["clusters"] >= FEW_CLUSTERS]
     chance = np.sqrt(2 / (many["clusters"] - 1))
     beyond = many["largest_design_effect"] > 1 + TELLING * chance
-    wide = many[beyond if surely else beyond | (many["design_effect"] > 1)]
-    if len(wide) > 1 and is_numeric_dtype(log._reading.frame[first := wide.index[0]]):
-        near = wide[wide["design_effect"] * (1 + chance[wide.index]) >= wide["design_effect"].iloc[0]]
-        pairs = {name: log._reading.frame[[name, first]].drop_duplicates() for name in near.index[1:]}
-        wide = pd.concat([wide.loc[[name for name, pair in pairs.items() if pair[name].is_unique]], wide])
-    widest: pd.DataFrame = wide.head(1)
+    widest: pd.DataFrame = many[beyond if surely else beyond | (many["design_effect"] > 1)].head(1)
     return widest
 
 
@@ -339,7 +337,7 @@ def _alike(log: AnyLog, clusters: pd.DataFrame) -> Iterator[str]:
     """That questions are alike in some field, where they are taken to be independent."""
     if "item" not in log.roles or "left" in log.roles:
         return
-    for column, row in _widest(log, clusters).iterrows():
+    for column, row in _widest(clusters).iterrows():
         of = "" if row["design_effect"] == row["largest_design_effect"] else " of one model"
         yield (
             f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
@@ -458,7 +456,7 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
 def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
     # To cluster where there is nothing costs little; not to, where there is something, makes error bars too short.
-    by = next((_named(log, str(column)) for column in _widest(log, clusters, surely=False).index), None)
+    by = next((_named(log, str(column)) for column in _widest(clusters, surely=False).index), None)
     groups, board = {} if by is None else {"groups": by}, ".leaderboard()"
     unnamed = unnamed_roles(log)
     by_model = {"by": unnamed["model"]} if "model" in unnamed else {}

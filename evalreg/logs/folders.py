@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,8 +257,15 @@ def _model_of_folders(path: Path, date: str) -> str:
 
 def _lighteval(record: Record, part: Part) -> Iterator[Answer]:
     metrics = at(record, "metric|metrics") or {}
+    if isinstance(metrics, str):  # as old releases write them
+        with suppress(ValueError, SyntaxError):
+            metrics = literal_eval(metrics)
     if not isinstance(metrics, dict):
-        raise BadRecordError(f"has metrics that are no struct: {str(metrics)[:40]!r}")
+        made = passed('roles={"item": "example", "score": "acc"}', roles="item=example,score=acc")
+        raise BadRecordError(
+            f"has metrics that are no struct: {str(metrics)[:40]!r}. Write each metric as a column of numbers, and "
+            f"read the file as a table by {made}"
+        )
     values: dict[Name, Any] = {("", str(key)): score_of(value) for key, value in metrics.items()}
     yield Answer({"item": record["#name"]}, values, record, content=digest(record["#text"]) if record["#text"] else "")
 

@@ -17,7 +17,7 @@ from evalreg.data.frame import Table, pandas_rows
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, EvalregError, MissingColumnError, NotAvailableError
 from evalreg.logs.reading import REASONS, ROLES, Reading, Run
-from evalreg.logs.table_log import refuse_nested_roles, with_roles
+from evalreg.logs.table_log import LONG, if_wide, refuse_nested_roles, with_roles
 
 if TYPE_CHECKING:
     from evalreg.estimators.comparison import Comparison
@@ -582,7 +582,8 @@ def _literal(value: Any) -> str:
 
 def _take(log: Log, reading: Reading) -> None:
     if not {"score", "winner"} & set(reading.frame.columns):
-        raise DataError("a log needs scores or verdicts: name their column in `score` or in `winner`.")
+        long = LONG.join(if_wide(reading.frame))
+        raise DataError(f"a log needs scores or verdicts: name their column in `score` or in `winner`. {long}".strip())
     refuse_nested_roles(reading.frame)
     object.__setattr__(log, "_reading", reading)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import infer_dtype, is_string_dtype
+from pandas.api.types import infer_dtype, is_numeric_dtype, is_string_dtype
 
 from evalreg.checks import MOST_LISTED, accessing, listed, nearest, passed
 from evalreg.data.clusters import known_column
@@ -28,10 +29,10 @@ IDS = tuple(role for role in ROLES if role not in ("score", "sample"))
 _EXAMPLE = 'model = "system", score = "correct"'
 # How tables often call what has a role here; a message proposes them, and nothing else reads them.
 _USUAL = {
-    "model": ("model_name", "model_id", "system", "system_name", "llm"),
+    "model": ("model_name", "model_id", "system", "system_name", "llm", "agent", "method"),
     "item": (
         *("item_id", "question_id", "question", "task_id", "instance_id", "example_id", "doc_id", "prompt_id"),
-        *("problem_id", "question_index", "item_index", "id"),
+        *("problem_id", "scenario_id", "question_index", "item_index", "id"),
     ),
     "sample": ("epoch", "trial", "attempt", "repeat"),
     "score": (
@@ -43,6 +44,12 @@ _USUAL = {
     "winner": ("verdict", "preference", "preferred"),
 }
 _USUAL["prompt"] = ("prompt_id", "question_id", "question", "item", *_USUAL["item"])
+# Names of counts and lengths, which are neither scores nor clusters.
+_COUNT = re.compile(
+    r"(?i)(n|num|number|count|len|length)[_. ]|(.*[_. ])?(counts?|len|length|words|tokens|chars|messages|turns)$"
+)
+# What stands before the line that makes a wide table long.
+LONG = " To make it long: "
 BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie", "both_bad": "tie"}
 
 
@@ -96,8 +103,8 @@ def _refuse_without_outcome(frame: pd.DataFrame, source: Source) -> None:
         raise LogFormatError(
             f"A table read as a log has a column 'score' or 'winner'; {source.name} has {listed(frame.columns)}. "
             "Name the columns that have roles, for instance by "
-            f"{_as_python(likely if 'score' in likely else {'score': 'correct'})} or by a file such as roles.toml with "
-            "such lines."
+            f"{_as_python(likely if 'score' in likely else {'score': 'COLUMN'})} or by a file such as roles.toml with "
+            f"such lines. {LONG.join(if_wide(frame, source.name))}".strip()
         )
     missing = [side for side in ("left", "right") if side not in frame.columns]
     if missing and "score" not in frame.columns:
@@ -221,7 +228,7 @@ def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "
     for role in roles:
         names = [by_name[name] for name in (role, *_USUAL[role]) if name in by_name and role not in frame.columns]
         if role == "score":
-            names = [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
+            names = [name for name in names if is_numeric_dtype(frame[name])]
         if names:
             columns[role] = names[0]
     return columns
@@ -237,6 +244,39 @@ def likely_sides(frame: pd.DataFrame) -> dict[str, str]:
 def likely_prompt(frame: pd.DataFrame) -> dict[str, str]:
     """The column that may hold the prompts, where none is called so: what questions are called."""
     return likely_roles(frame, ("prompt",))
+
+
+def is_count(name: str) -> bool:
+    """Whether a column counts something, by its name."""
+    return _COUNT.match(name) is not None
+
+
+def columns_of_numbers(frame: pd.DataFrame) -> list[str]:
+    """Columns that may be scores: numbers that are neither ids nor counts."""
+    roles = likely_roles(frame, ("model", "item", "sample")).values()
+    numbers = (str(name) for name in frame if is_numeric_dtype(frame[name]) and name not in roles)
+    return [name for name in numbers if not is_count(name) and not re.search(r"(?i)(^|[_. ])(id|idx|index)$", name)]
+
+
+def if_wide(frame: pd.DataFrame, file: str = "") -> list[str]:
+    """Of a table with a column of scores for each model or judge that it is one, and what makes it long; else none."""
+    likely = likely_roles(frame)
+    if "score" in likely or likely_sides(frame):
+        return []
+    values = frame[columns_of_numbers(frame)]
+    scales = (values.columns[(values.min() >= 0) & (values.max() <= most)] for most in (1, 10, 100))
+    columns = next((list(each) for each in scales if len(each) > 1), [])
+    if not columns:
+        return []
+    kind = "judge" if "model" in {*likely, *frame} else "model"
+    others = json.dumps([str(name) for name in frame if name not in columns], ensure_ascii=False)
+    read = f"er.read_table({json.dumps(file)})" if file else "frame"
+    long = f'{read}.melt({others}, var_name="{kind}", value_name="score")'
+    named = "".join(f", {role}={json.dumps(column)}" for role, column in likely.items())
+    shell = shlex.join(["python", "-c", f'import evalreg as er; {long}.to_csv("long.csv", index=False)'])
+    said = f"The table seems to be wide, with a column of scores for each {kind}{' or metric' * (kind == 'judge')} "
+    said += f"({listed(columns)}); a log has a row for each score."
+    return [said, passed(f"er.Log({long}{named})", files=shell)]
 
 
 def are_battles(frame: pd.DataFrame) -> bool:

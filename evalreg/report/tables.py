@@ -53,13 +53,15 @@ def spreadsheet(text: str) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number with a few decimals, or in scientific notation where those would show none."""
+    """Return a number with a few decimals, fewer from 10 on; in scientific notation where they would show none."""
     if not np.isfinite(value):
         return str(float(value))
     value = float(value) + 0.0  # without the sign of a zero
     if value != 0 and abs(value) < 10.0 ** (1 - digits):
         return f"{value:.2e}"
-    return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
+    if abs(value) >= 1000:
+        return f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
+    return f"{value:.{max(digits + 1 - len(str(int(abs(value)))), min(digits, 2))}f}"
 
 
 def level_text(alpha: float) -> str:

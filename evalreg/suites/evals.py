@@ -284,7 +284,7 @@ class Evals(Printed):
 
     def _sentences(self, table: pd.DataFrame) -> list[str]:
         average = passed("`average()`", average=True)
-        sentences = [f"Standard errors in parentheses. Nothing is pooled over evals: {average} does that."]
+        sentences = [f"Standard errors in parentheses. No column is pooled over evals; {average} adds their average."]
         if self.form == "clustered":
             sentences = ["ratio = clustered SE / naive SE; naive takes rows to be independent."]
         models, parts = set(table.index.get_level_values(1)), _results_of(self.parts)

@@ -45,7 +45,7 @@ def test_options_apply_to_the_tasks_that_have_them_and_what_was_read_is_said(fol
     assert main(["mean", str(folder)]) == 3
     options = re.search(r"For instance pass (--.*?)\. ", capsys.readouterr().err)[1]
     assert main(["mean", str(folder), *shlex.split(options)]) == 0
-    with pytest.raises(ArgumentError, match='`metric` must.*One is read at a time: metric="acc"'):
+    with pytest.raises(ArgumentError, match=r'`metric` must.*One is read at a time: metric="acc"'):
         er.read_log(folder, metric="acc, acc_norm")
     assert main(["mean", str(folder), "--metric", "acc,acc_norm"]) == 3
     assert re.search(r"error: --metric: `metric` .* time: --metric acc\.", capsys.readouterr().err)

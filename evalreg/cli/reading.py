@@ -37,8 +37,6 @@ class Rows:
     data: Any  # what a public function takes: a data frame, or sums
     log: Log | None = None  # with roles, runs and notes; None of a table without the names of roles, and of sums
     filter_note: str = ""  # the filter, with how many rows it kept of how many
-    converted: tuple[str, ...] = ()  # columns of text that are numbers where the filter keeps rows
-    code: str = ""  # Python that reads them again: `log = ...` where there is a log, else `rows = ...`
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -136,7 +134,7 @@ def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
             parts[name] = _read([path], options)
     if all(rows.log is not None for rows in parts.values()):
         log = together({name: rows.log for name, rows in parts.items()})
-        return Rows(log.frame, log, code=f"log = {written('er.read_log', dict(named), **reading_options(options))}")
+        return Rows(log.frame, log)
     for name, rows in parts.items():
         column = "model" if rows.has("model") else likely_roles(rows.frame, ("model",)).get("model", "model")
         if rows.several(column):
@@ -145,9 +143,7 @@ def _named(named: Mapping[str, str], options: Mapping[str, Any]) -> Rows:
                 f'"{column}" of "{name}". Name the column of the scores by --roles score=COLUMN: each is then called '
                 f'"{name}: MODEL".'
             )
-    frames = [rows.frame.assign(model=name) for name, rows in parts.items()]
-    tables = [f"{_table_code(path, options)}.assign(model={name!r})" for name, path in named.items()]
-    return Rows(pd.concat(frames, ignore_index=True), code=_below_code(tables))
+    return Rows(pd.concat([rows.frame.assign(model=name) for name, rows in parts.items()], ignore_index=True))
 
 
 def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
@@ -161,7 +157,7 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
 
         more = {name: options[name] for name in ("cells", "n_shards") if name in options}
         with suppress(LogFormatError):
-            return Rows(merged(files, **more), code=f"rows = {written('er.merged', list(files), **more)}")
+            return Rows(merged(files, **more))
     paths = list(files) if len(files) > 1 else files[0]
     try:
         log = read_log(paths, **arguments)
@@ -171,13 +167,7 @@ def _read(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
         with suppress(EvalregError):  # no table either: what the reader of logs says is nearer to the matter
             return _tables(files, options)
         raise
-    return Rows(log.frame, log, code=f"log = {written('er.read_log', paths, **arguments)}")
-
-
-def written(function: str, *values: Any, **options: Any) -> str:
-    """A call as Python writes it, without the options that say nothing."""
-    named = [f"{name}={value!r}" for name, value in options.items() if value not in (None, [])]
-    return f"{function}({', '.join([*map(repr, values), *named])})"
+    return Rows(log.frame, log)
 
 
 def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,18 +182,7 @@ def _tables(files: Sequence[str], options: Mapping[str, Any]) -> Rows:
     """The rows of plain tables of the same columns, one below the other."""
     table, _ = rows_of([Source.of(file) for file in files], text_columns(options))
     refuse_nested_roles(table)
-    return Rows(table, code=_below_code([_table_code(file, options) for file in files]))
-
-
-def _table_code(file: str, options: Mapping[str, Any]) -> str:
-    return f"{written('er.read_table', file, text_columns=text_columns(options))[:-1]}, fields=None)"
-
-
-def _below_code(tables: Sequence[str]) -> str:
-    """Tables below each other, as Python writes it."""
-    if len(tables) == 1:
-        return f"rows = {tables[0]}"
-    return f"import pandas as pd\nrows = pd.concat([{', '.join(tables)}], ignore_index=True)"
+    return Rows(table)
 
 
 def text_columns(options: Mapping[str, Any]) -> list[str]:
@@ -242,7 +221,7 @@ def _filtered(rows: Rows, text: str | None, scores: Collection[str], labels: Any
         with suppress(ValueError):
             remaining[name] = pd.to_numeric(remaining[name].map(lambda word: labels.get(word, word)))
     log = None if rows.log is None else rows.log._with_rows(remaining)
-    return Rows(remaining, log, note, tuple(name for name in texts if not is_text(remaining[name])), rows.code)
+    return Rows(remaining, log, note)
 
 
 def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import evalreg as er
 from evalreg.checks import accessing, counted, issue, muted, passed
 from evalreg.cli.commands import Command, common_options
 from evalreg.cli.options import Option, options_of, typed_value, words
-from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint, written
+from evalreg.cli.reading import Rows, defaults, named_files, read, reading_options, with_hint
 from evalreg.data.clusters import known_column
 from evalreg.data.where import as_name
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, NotAvailableError
@@ -52,7 +52,7 @@ class Request:
     options: Mapping[str, Any]
     files: Sequence[str] = ()
     typed: str = ""  # the whole command, as a shell takes it
-    form: str = "text"  # the format of what is printed
+    form: Any = "text"  # the format of what is printed
 
     def of(self, function: str) -> dict[str, Any]:
         """Those that are parameters of a function of the command."""
@@ -370,33 +370,10 @@ def report(request: Request) -> Reply:
     if paired:
         request.refuse_others("compare")
     function, options = ("compare", request.of("compare")) if paired else board_call(request, rows)
-    result, seed = call(function, rows, options), request.get("seed", 0)
-    form: Any = request.form
-    reported = {"alpha": request.alpha} | ({} if paired else {"seed": seed}) | request.among("title")
-    origin = {"command": request.typed, "code": _in_python(request, rows, function, options, reported)}
-    about = subject_of(result, rows)
-    lines = tuple(request.read(rows))
-    page = write_report(about, None, form, request.alpha, seed, request.get("title"), lines, **origin)
+    result, seed, form = call(function, rows, options), request.get("seed", 0), request.form
+    lines, title = tuple(request.read(rows)), request.get("title")
+    page = write_report(subject_of(result, rows), None, form, request.alpha, seed, title, lines, request.typed)
     return Reply(page, more={"reported": result})
-
-
-def _in_python(
-    request: Request, rows: Rows, function: str, options: Mapping[str, Any], reported: Mapping[str, Any]
-) -> str:
-    """Lines that read the files and make the report again."""
-    arguments = dict(options) | ({"subset": request.options["where"]} if "where" in request.options else {})
-    arguments = defaults(rows, function, options) | arguments
-    data = "rows" if rows.log is None else "log.frame" if rows.harness is None else "log"
-    code, score = rows.code, arguments.get("score", "score")
-    if score in rows.converted:  # the filter sees words, and what it leaves are numbers
-        arguments["score"] = name = f"{score} as a number"
-        labels = request.get("score_labels")
-        column = f"rows[{score!r}]" + (f".replace({labels!r})" if labels else "")
-        code += f"\nimport pandas as pd\nrows = {data}\nrows[{name!r}] = pd.to_numeric({column}, errors='coerce')"
-        data = "rows"
-    called = written(f"er.{function}", **arguments).replace("(", f"({data}, ", 1).replace(", )", ")")
-    report = written("results.report", "report.html", **reported)
-    return f"import evalreg as er\n{code}\n\nresults = {called}\n{report}"
 
 
 def planned(request: Request) -> Reply:

@@ -80,7 +80,6 @@ class Page:
     sources: Texts = ()
     options: tuple[tuple[str, str], ...] = ()  # as resolved
     command: str = ""  # on one line; empty where the report was not made by one
-    code: str = ""  # as the command
     document: str = ""  # the results as JSON
 
 

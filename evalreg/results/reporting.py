@@ -41,19 +41,18 @@ def write_report(
     seed: Seed,
     title: str | None,
     read: tuple[str, ...] = (),
-    **commands: str,
+    command: str = "",
 ) -> str:
     """The report of results or of a comparison as text in a format, in a file too where one is named.
 
-    `read` is what was read of files and left out there; `commands` are the command that makes the report again, and its
-    lines of Python.
+    `read` is what was read of files and left out there; `command` makes the report again.
     """
     fraction("alpha", alpha)
     form = chosen_format(form, path)
     if isinstance(seed, np.random.Generator):
         raise ArgumentError("`seed` of a report must be a number, so that the report can be made again.")
     page = subject._page(alpha, seed, pictures=form == "html")
-    text = rendered_page(replace(page, read=read, **commands, **({"title": title} if title else {})), form)
+    text = rendered_page(replace(page, read=read, command=command, **({"title": title} if title else {})), form)
     if path is not None:
         with accessing("path", path):
             Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")

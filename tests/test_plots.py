@@ -112,7 +112,7 @@ def test_curves_are_named_at_their_ends():
     n = np.array([100, 200, 400])
     ax = er.plots.curve_axes(pd.DataFrame({"a": 1 / n, "b": 2 / n}, index=n), log="xy", xlabel="n")
     drawn(ax)
-    assert [text.get_text() for text in ax.texts] == ["a", "b"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["b", "a"]
     with pytest.raises(ArgumentError):
         er.plots.curve_axes(pd.DataFrame({"a": 1 / n}, index=n), log="z")
 

@@ -21,7 +21,7 @@ from evalreg.data.streams import is_stream
 from evalreg.data.where import as_name
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError, NonNumericError
 from evalreg.logs.files import PARQUET, Source, find_files
-from evalreg.logs.log import Log, chosen_rows, refuse_pooling, role_arguments, together, with_short_names, within
+from evalreg.logs.log import Log, chosen_rows, role_arguments, together, with_short_names, within
 from evalreg.logs.read import FORMATS, format_of, read_log
 from evalreg.logs.reading import ROLES
 from evalreg.logs.table_log import if_wide, is_text, likely_roles, likely_sides, refuse_nested_roles, rows_of
@@ -228,13 +228,10 @@ def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str,
     """What the columns with the names of roles say of arguments that were not given: nothing is pooled unasked."""
     parameters = signature(getattr(er, function)).parameters
     roles = getattr(rows.data, "roles", None)
-    if rows.harness is not None:  # it knows them itself
+    if rows.log is not None:  # it knows them itself
         return {}
     if roles is None:
-        filled = role_arguments(rows.frame, parameters, options, () if rows.log is None else rows.log.key)
-        if rows.log is not None:
-            refuse_pooling(rows.log, rows.frame, parameters, filled | dict(options))
-        return filled
+        return role_arguments(rows.frame, parameters, options)
     # A comparison that was summed is read by the columns it was summed by.
     of_pairs = {name: getattr(roles, name) for name in ("left", "right", "winner", "score", "weights")}
     filled = of_pairs if roles.kind == "pairs" else {"by": list(roles.by)}

@@ -132,7 +132,7 @@ def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
         for option in options_of(function):
             if option.required and option.name not in {"data", *ROLES, *options}:
                 raise ArgumentError(f"`{option.name}` must be named: {option.summary}", parameter=option.name)
-        data = rows.wide if rows.harness is None else rows.harness
+        data = rows.wide if rows.log is None else rows.log
         return getattr(er, function)(data=data, **defaults(rows, function, options), **options)
 
 

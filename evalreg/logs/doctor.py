@@ -83,8 +83,13 @@ class Diagnosis:
         }
         return (blocks[form],) if self.commands and form in blocks else ()
 
-    def summary(self) -> Summary:
+    def summary(self, *, details: bool = False) -> Summary:
         """Tables and remarks, without the commands.
+
+        Parameters
+        ----------
+        details : bool, default False
+            All rows; of long tables the first and the last by default.
 
         Returns
         -------
@@ -95,12 +100,11 @@ class Diagnosis:
         facts = ((name.capitalize(), str(value)) for name, value in self.counts.items())
         tables = {"scores": self.choices, "model": self.models, "clusters by": self.clusters}
         grids = []
-        for first, table in tables.items():  # a dash where there is no number
+        for first, table in tables.items():
             headers = (_HEADERS.get(name, name.replace("_", " ")) for name in table.columns)
-            rows = show(table).grids[0].rows if len(table) else ()
-            grids += (
-                [Grid((first, *headers), tuple(tuple(cell or "-" for cell in row) for row in rows))] if rows else []
-            )
+            for grid in show(table).grids[: len(table)]:  # a dash where there is no number
+                grid = Grid((first, *headers), tuple(tuple(cell or "-" for cell in row) for row in grid.rows))
+                grids.append(grid if details else grid.ends())
         return Summary("evalreg doctor", (*facts, ("Left out", left_out or "none")), tuple(grids), self.remarks)
 
     def as_dict(self) -> dict[str, Any]:

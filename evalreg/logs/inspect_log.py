@@ -15,7 +15,7 @@ from typing import Any
 from evalreg.checks import counted
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.files import Source
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Name, Part, Reason, Record, ScoreName, Unknown
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Part, Reason, Record, ScoreName, Unknown
 from evalreg.logs.records import (
     at,
     digest,
@@ -343,7 +343,7 @@ def _answers(sample: Record, part: Part) -> Iterable[Answer]:
     item, epoch = label(sample, "id"), typed(sample, "epoch", int)
     if not 1 <= epoch < 1 << 31:
         raise unfit(epoch, "epoch", "a number from 1")
-    values: dict[Name, Any] = {}
+    values: Record = {}
     why = "without a score"
     for scorer, score in typed(sample, "scores", dict, {}).items():
         if not isinstance(score, dict) or "value" not in score:

@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import passed
 from evalreg.errors import LogFormatError
 from evalreg.logs.files import PARQUET, Source
-from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Marks, Missing, Name, Part, Record, Unknown
+from evalreg.logs.reading import Answer, BadRecordError, Choice, Format, Marks, Missing, Part, Record, Unknown
 from evalreg.logs.records import (
     as_score,
     at,
@@ -75,7 +75,7 @@ def comparisons(
                 row |= meaning
                 meaning = row.pop("winner")
             share = Unknown(raw) if meaning is None else _SHARES.get(meaning, meaning)
-            yield Answer(row | dict(game.more), {("", ""): share}, logged)
+            yield Answer(row | dict(game.more), {"": share}, logged)
 
     return answers
 
@@ -196,7 +196,7 @@ def _mt_bench(record: Record, part: Part) -> Iterator[Answer]:
         model, turns = "model", {label(record, "turn"): ""}
     else:
         raise BadRecordError("has neither verdicts (g1_winner, winner_ab) nor a score")
-    values: dict[Name, Any] = {}
+    values: Record = {}
     for turn, ending in turns.items():
         grade = needed(record, path := f"score{ending}")
         number = as_score(grade, path)
@@ -204,7 +204,7 @@ def _mt_bench(record: Record, part: Part) -> Iterator[Answer]:
             raise unfit(grade, path, "a finite number")
         # Without a judgement the turn was not graded at all.
         none = Missing("unparsed" if record.get(f"judgment{ending}") else "unscored")
-        values["", f"turn {turn}"] = none if number in (None, -1) else number
+        values[f"turn {turn}"] = none if number in (None, -1) else number
     judge, template = label(record, _JUDGE), at(record, "judge.1")
     row = {"model": label(record, model), "item": label(record, "question_id"), "judge": judge, "_judge": judge}
     yield Answer(row | ({"judge.template": template} if template else {}), values, record)

@@ -13,10 +13,9 @@ from evalreg.checks import counted, listed, option, passed
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError
 from evalreg.logs import reader
 from evalreg.logs.files import Paths, Source, file_list, find_files
-from evalreg.logs.folders import HELM, LIGHTEVAL
+from evalreg.logs.folders import HELM, LIGHTEVAL, LM_EVAL
 from evalreg.logs.inspect_log import INSPECT
 from evalreg.logs.judged import JUDGED_FORMATS
-from evalreg.logs.lm_eval import LM_EVAL
 from evalreg.logs.log import Log, log_of, together, within
 from evalreg.logs.reading import ARGUMENTS, BrokenName, Choice, FailedName, Format
 from evalreg.logs.scored import PROMPTFOO, SCORED_FORMATS

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evalreg.checks import counted, listed, nearest, passed
@@ -281,13 +282,14 @@ def _name_scores(answers: Sequence[Answer], part: Part, format: Format, choice: 
         for argument, (column, _) in format.choose.items()
         if column and not reads_all(argument, format, choice)
     }
+    names = [argument for argument, (column, _) in format.choose.items() if not column]
     for answer in answers:
         answer.task = str(answer.row.get("task", part.task))
         answer.under = {argument: str(answer.row.get(column, "")) for argument, column in columns.items()}
-        under = ScoreName(*(answer.under.get(argument, "") for argument in ARGUMENTS))
+        under = NO_SCORE._replace(**answer.under)
         answer.scores = {
-            ScoreName(under.filter, scorer or under.scorer, metric or under.metric): value
-            for (scorer, metric), value in answer.values.items()
+            under._replace(**dict(zip(names, name if isinstance(name, tuple) else [name], strict=False))): value
+            for name, value in answer.values.items()
         }
 
 
@@ -297,7 +299,7 @@ def _average(answers: Sequence[Answer]) -> None:
         for answer in answers:
             grades = list(answer.values.values())
             missing = next((grade for grade in grades if isinstance(grade, Missing)), None)
-            answer.values["", "average"] = missing or sum(grades) / len(grades)
+            answer.values["average"] = missing or sum(grades) / len(grades)
 
 
 def _added(answer: Answer, same: Sequence[Answer], format: Format) -> bool:
@@ -310,7 +312,7 @@ def _added(answer: Answer, same: Sequence[Answer], format: Format) -> bool:
             continue
         if other := [name for name in again if first.values[name] != answer.values[name]]:
             words = ", ".join(f"{name} {answer.row[name]!r}" for name in format.same if name in answer.row)
-            what = repr(" ".join(filter(None, other[0]))) if any(other[0]) else "the score"
+            what = repr(other[0]) if other[0] else "the score"
             raise BadRecordError(f"has {what} of {words} again with another value")
         answer.part.left_out["duplicate"] += answer.values.keys() <= first.values.keys() and bool(again)
         for name, value in answer.values.items():
@@ -426,28 +428,25 @@ def _compared(part: Part, picks: Mapping[str, ScoreName], format: Format, choice
     answers = [answer for answer in part.answers if _is_picked(answer, pick)]
     values = [_value(answer, pick) for answer in answers]
     # Without errors the rules for them agree.
-    is_plain = all(a.state is None and not isinstance(v, Failed) for a, v in zip(answers, values, strict=True))
-    scores = {
-        rule: _numbers([resolved(a, v, rule)[0] for a, v in zip(answers, values, strict=True)])
-        for rule in ([choice.failed] if is_plain else RULES)
-    }
-    table = pd.DataFrame({rule: scores.get(rule, scores.get(choice.failed)) for rule in RULES})
+    failed = any(a.state is not None or isinstance(v, Failed) for a, v in zip(answers, values, strict=True))
+    table = pd.DataFrame(
+        {
+            rule: _numbers([resolved(a, v, rule)[0] for a, v in zip(answers, values, strict=True)])
+            for rule in (RULES if failed else [choice.failed])
+        }
+    )
     by_item = table.groupby([str(each.row.get("item")) for each in answers]).mean().mean().dropna()
-    overall = table.mean()
-    figures = {name: numeric(reported.get(name)) for name in format.figure(reported, pick)}
-    name, value = next(((name, value) for name, value in figures.items() if value is not None), ("", math.nan))
-    equal = [
-        rule
-        for rule in by_item.index
-        if any(math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-9) for mean in (by_item[rule], overall[rule]))
-    ]
+    figures = ((name, numeric(reported.get(name))) for name in format.figure(reported, pick))
+    name, value = next(((name, value) for name, value in figures if value is not None), ("", math.nan))
+    equal = [rule for rule in by_item.index if np.isclose([by_item[rule], table[rule].mean()], value, 1e-9, 1e-9).any()]
     tool = re.split(" (?:logs|runs|and|[(])", format.title)[0].rpartition(" of ")[2]
-    failed, called = table[table["zero"].notna() & table["drop"].isna()], name.partition(",none")[0]
-    if len(failed) and float(by_item.max()) - float(by_item.min()) > ROUNDING:
+    called = name.partition(",none")[0]
+    if by_item.max() - by_item.min() > ROUNDING:
+        in_error = table[table["zero"].notna() & table["drop"].isna()]
         each = ", ".join(f"{mean:.4g} with {passed(failed=str(rule))}" for rule, mean in by_item.items())
         note = (
-            f"{counted(len(failed), 'sample')} of {part.source.name} ended in error, {failed['keep'].count()} after a "
-            f"score was given: the mean is {each}. This is {passed(failed=choice.failed)}."
+            f"{counted(len(in_error), 'sample')} of {part.source.name} ended in error, {in_error['keep'].count()} "
+            f"after a score was given: the mean is {each}. This is {passed(failed=choice.failed)}."
         )
         if name:
             rules = " and ".join(f'"{rule}"' for rule in equal) or "none of these"

@@ -23,8 +23,6 @@ BrokenName: TypeAlias = Literal["raise", "skip"]
 Reason: TypeAlias = Literal["errored", "unscored", "cancelled", "refused", "unparsed", "duplicate", "broken"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 Record: TypeAlias = dict[str, Any]
-# Scorer and metric of a score; empty where a log has only one of them.
-Name: TypeAlias = tuple[str, str]
 
 
 class ScoreName(NamedTuple):
@@ -160,8 +158,9 @@ class Answer:
 
     # Roles and columns of the format's own.
     row: Record
-    # By scorer and metric: a number (of comparisons the share of the left side), what it failed with; None is no score.
-    values: dict[Name, Any]
+    # By name, or scorer and metric where the format chooses among both: a number (of comparisons the share of the left
+    # side), what it failed with; None is no score.
+    values: dict[Any, Any]
     # Where its fields are found.
     record: Record = field(default_factory=dict)
     # Why it is no score, whatever its values: "errored" is dealt with as `failed` says.

@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 import pandas as pd
@@ -22,7 +23,6 @@ from evalreg.logs.reading import (
     Format,
     Marks,
     Minor,
-    Name,
     Part,
     Reason,
     Record,
@@ -60,28 +60,28 @@ _OUTCOMES |= {"error": Failed(), "incomplete": Failed(reason="cancelled")}
 
 def _swe_bench_run(whole: Record, source: Source, choice: Choice) -> Part:
     """The run of a report, whose lists and counts must agree; model and run are in the file's name."""
-    counts = {name: value for name, value in whole.items() if name.endswith("_instances")}
+    counts = {name.removesuffix("_instances"): n for name, n in whole.items() if name.endswith("_instances")}
     for outcome in _OUTCOMES:
         if not isinstance(names := whole.get(f"{outcome}_ids"), list):  # a rate without it has another denominator
             raise BadRecordError(f"has no list {outcome}_ids. Make the report again")
-        if counts.get(f"{outcome}_instances", len(names)) != len(names) and choice.broken == "raise":
+        if (count := counts.get(outcome, len(names))) != len(names) and choice.broken == "raise":
             raise BadRecordError(
-                f"counts {counts[f'{outcome}_instances']} as {outcome} and lists {len(names)}. Make the report again, "
-                f"or pass {passed(broken='skip')} to read the lists"
+                f"counts {count} as {outcome} and lists {len(names)}. Make the report again, or pass "
+                f"{passed(broken='skip')} to read the lists"
             )
     model, dot, run = source.stem.rpartition(".")
     model = (model if dot else run).replace("__", "/")
-    resolved, total = (numeric(counts.get(f"{name}_instances")) for name in ("resolved", "total"))
-    if resolved is not None and total:
-        counts["rate"] = resolved / total
-    details = {"schema_version": whole.get("schema_version"), "reported": counts}
+    reported = {f"{name}_instances": count for name, count in counts.items()}
+    if (resolved := numeric(counts.get("resolved"))) is not None and (total := numeric(counts.get("total"))):
+        reported["rate"] = resolved / total
+    details = {"schema_version": whole.get("schema_version"), "reported": reported}
     return Part(source, model, id=run if dot else model, details=details)
 
 
 def _swe_bench(record: Record, part: Part) -> Iterator[Answer]:
     name, outcome = label(record, "#value"), record["#list"].removesuffix("_ids")
     row = {"item": name, "repo": name.rpartition("-")[0].replace("__", "/"), "outcome": outcome}
-    yield Answer(row, {("", ""): _OUTCOMES[outcome]}, record)
+    yield Answer(row, {"": _OUTCOMES[outcome]}, record)
 
 
 SWE_BENCH = Format(
@@ -114,15 +114,13 @@ def _evalplus(record: Record, part: Part) -> Iterator[Answer]:
     if not isinstance(solutions, list) or not all(isinstance(solution, dict) for solution in solutions):
         raise BadRecordError("holds no list of its solutions")
     for number, solution in enumerate(solutions, start=1):
-        status = {key: solution[key] for key in ("base_status", "plus_status", "status") if solution.get(key)}
-        values: dict[str, Any] = {
-            key.removesuffix("_status"): _STATUS.get(word, Unknown(word)) for key, word in status.items()
-        }
+        kinds = {"base": "base_status", "plus": "plus_status", "pass": "status"}
+        status = {name: solution[key] for name, key in kinds.items() if solution.get(key)}
+        values: Record = {name: _STATUS.get(word, Unknown(word)) for name, word in status.items()}
         # Plus means that the base tests were passed too, as EvalPlus counts.
-        if {"base", "plus"} <= {key for key, value in values.items() if isinstance(value, float)}:
+        if all(isinstance(values.get(name), float) for name in ("base", "plus")):
             values["plus"] = min(values["base"], values["plus"])
-        named = {("", "pass" if key == "status" else key): value for key, value in values.items()}
-        yield Answer({"item": record["#name"], "sample": number}, named or {("", "base"): None})
+        yield Answer({"item": record["#name"], "sample": number}, values or {"base": None})
 
 
 EVALPLUS = Format(
@@ -157,7 +155,7 @@ def _deepeval_run(whole: Record, source: Source, choice: Choice) -> Part:
 
 def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
     """A test case: the score and success of each metric, and its own success, which a metric in error spoils."""
-    metrics, values = typed(record, "metricsData", list, []), dict[Name, Any]()
+    metrics, values = typed(record, "metricsData", list, []), Record()
     names = [label(metric, "name") for metric in metrics]
     for place, (name, metric) in enumerate(zip(names, metrics, strict=True)):
         name += f" ({names[: place + 1].count(name)})" if names.count(name) > 1 else ""
@@ -165,9 +163,9 @@ def _deepeval(record: Record, part: Part) -> Iterator[Answer]:
         # Without a score there is nothing that could pass; DeepEval writes false.
         success = None if score is None and not metric.get("error") else success
         for called, value in ((name, score), (f"{name}.success", success)):
-            values["", called] = Failed(value) if metric.get("error") else value
+            values[called] = Failed(value) if metric.get("error") else value
     spoilt = any(metric.get("error") and not metric.get("flaky") for metric in metrics)
-    values["", "success"] = Failed(_flag(record)) if spoilt else _flag(record)
+    values["success"] = Failed(_flag(record)) if spoilt else _flag(record)
     name = re.sub(r"^(conversational_)?test_case_\d+$", "", first_text(record, "name"))  # DeepEval's own numbers
     if not (item := name or first_text(record, "input", "scenario")):
         raise BadRecordError("has no name, no input and no scenario")
@@ -209,7 +207,7 @@ DEEPEVAL = Format(
 def _pydantic_run(whole: Record, source: Source, choice: Choice) -> Part:
     figures = {str(at(analysis, "title")): at(analysis, "value") for analysis in typed(whole, "analyses", list, [])}
     details = {"metadata": whole.get("experiment_metadata"), "reported": numeric_items(figures)}
-    names: dict[str, set[Name]] = defaultdict(set)  # of the scores that an evaluator made
+    names: dict[str, set[str]] = defaultdict(set)  # of the scores that an evaluator made
     for case in typed(whole, "cases", list, []):
         with suppress(BadRecordError):
             for name, _, evaluator in _pydantic_results(case):
@@ -218,7 +216,7 @@ def _pydantic_run(whole: Record, source: Source, choice: Choice) -> Part:
     return Part(source, label(whole, "name"), task, settings={"": source.stem}, details=details, header=names)
 
 
-def _pydantic_results(case: Record) -> Iterator[tuple[Name, Any, str]]:
+def _pydantic_results(case: Record) -> Iterator[tuple[str, Any, str]]:
     """Names, values and evaluators of the scores and assertions of a case; labels are no numbers."""
     names = set()
     for kind in ("scores", "assertions", "labels"):
@@ -228,7 +226,7 @@ def _pydantic_results(case: Record) -> Iterator[tuple[Name, Any, str]]:
         for key, result in results.items():
             names.add(name := f"{kind}.{key}" if key in names else printable(key))
             value = Unknown(result.get("value")) if kind == "labels" else number_at(result, "value")
-            yield ("", name), value, first_text(result, "source.name")
+            yield name, value, first_text(result, "source.name")
 
 
 def _pydantic(record: Record, part: Part) -> Iterator[Answer]:
@@ -240,7 +238,7 @@ def _pydantic(record: Record, part: Part) -> Iterator[Answer]:
             raise BadRecordError(f"is called {row['item'][:40]!r}, without the number of its run")
         row = {"item": label(record, "source_case_name"), "sample": int(repeat[1])}
     failures = {first_text(failure, "source.name") for failure in typed(record, "evaluator_failures", list, [])}
-    values: dict[Name, Any] = {name: Failed() for failure in failures for name in part.header.get(failure, ())}
+    values: Record = {name: Failed() for failure in failures for name in part.header.get(failure, ())}
     values |= {name: value for name, value, _ in _pydantic_results(record)}
     content = digest(row["item"], record.get("inputs"), record.get("expected_output"))
     yield Answer(row, values, record, "errored" if record["#list"] == "failures" else None, content=content)
@@ -338,10 +336,10 @@ def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
     """A result: score, success and named scores."""
     variables = {name: value for name, value in typed(record, "vars", dict).items() if name not in _OF_THE_RUN}
     typed(record, "prompt.label|prompt.raw|prompt", str)
-    values: dict[Name, Any] = {("", "score"): as_score(needed(record, "score"), "score")}
-    values["", "success"] = float(typed(record, "success", bool))
+    values: Record = {"score": as_score(needed(record, "score"), "score")}
+    values["success"] = float(typed(record, "success", bool))
     named = typed(record, "namedScores", dict, {})
-    values |= {("", printable(name)): as_score(value, name) for name, value in named.items()} | values
+    values |= {printable(name): as_score(value, name) for name, value in named.items()} | values
     if not (model := _provider(record)):
         raise BadRecordError("has no 'provider' with a name")
     prompt, place = _prompt(record), typed({"promptIdx": 0} | record, "promptIdx", int)
@@ -352,15 +350,9 @@ def _promptfoo(record: Record, part: Part) -> Iterator[Answer]:
         "prompt": prompt[0] + (f" #{prompt[1][:12]}" if len(ids) > 1 else ""),
         "prompt.id": prompt[1],
     }
-    asserted = at(record, "testCase.assert") or []
-    yield Answer(
-        row,
-        values,
-        {**record, "vars": variables, "metadata": at(record, "testCase.metadata")},
-        _promptfoo_state(record),
-        content=digest(json.dumps([variables, asserted], sort_keys=True)),
-        id=str(record["id"]) if record.get("id") else None,
-    )
+    content = digest(json.dumps([variables, at(record, "testCase.assert") or []], sort_keys=True))
+    fields = {**record, "vars": variables, "metadata": at(record, "testCase.metadata")}
+    yield Answer(row, values, fields, _promptfoo_state(record), content=content, id=str(record.get("id") or "") or None)
 
 
 PROMPTFOO = Format(
@@ -410,7 +402,7 @@ def _openai_parts(source: Source, choice: Choice) -> Iterator[Part]:
 
 def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
     """One event of a sample: a match or metrics score it, an error fails it, others may tell its fields."""
-    kind, data, values = label(record, "type"), record.get("data"), dict[Name, Any]()
+    kind, data, values = label(record, "type"), record.get("data"), Record()
     if kind in ("match", "metrics"):
         data = typed(record, "data", dict)
         if kind == "match" and not isinstance(needed(data, "correct"), bool | int | float):
@@ -419,7 +411,7 @@ def _openai_event(record: Record, part: Part) -> Iterator[Answer]:
         invalid = data.get("choice") == "__invalid__"
         for name, value in data.items():
             if isinstance(value, bool | int | float) or (value is None and name == "score"):
-                values["", name] = Failed(numeric(value), "unparsed") if invalid else numeric(value)
+                values[name] = Failed(numeric(value), "unparsed") if invalid else numeric(value)
     view = {**(data if isinstance(data, dict) else {}), kind: data}
     view |= {"sample": data} if kind == "raw_sample" else {}
     row, number = {"item": label(record, "sample_id")}, record.get("event_id")
@@ -467,8 +459,8 @@ def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
     row: Record = {"item": record["#name"]}
     repeats: Record = {}
     if "example_abbr" in record:
-        row = {"item": str(record["example_abbr"])}
-        row["subdivision"] = row["item"].rpartition("_")[0] or None
+        name = str(record["example_abbr"])
+        row = {"item": name, "subdivision": name.rpartition("_")[0] or None}
         repeats = {name: value for name, value in record.items() if isinstance(value, list)}
     elif "#value" in record:
         if record["#name"] != "type":  # which says how the details were made
@@ -478,17 +470,17 @@ def _opencompass(record: Record, part: Part) -> Iterator[Answer]:
     target = at(record, "references|answer|answers|refr|ref|reference|gold")
     target = target[0] if repeats and isinstance(target, list) and target else target
     content = digest(json.dumps(target, sort_keys=True)) if target else ""
-    for number in range(max(map(len, repeats.values()), default=1)):
-        fields = {name: value[number] if number < len(value) else None for name, value in repeats.items()}
-        yield Answer(dict(row), {**common, **_numbers(fields)}, record, content=content)
+    for fields in zip_longest(*repeats.values()) if repeats else [()]:
+        values = {**common, **_numbers(dict(zip(repeats, fields, strict=True)))}
+        yield Answer(dict(row), values, record, content=content)
 
 
-def _numbers(record: Mapping[str, Any], above: str = "") -> dict[Name, Any]:
+def _numbers(record: Mapping[str, Any], above: str = "") -> Record:
     """Numbers and truths of a detail; null only where a verdict belongs; also those one level down, by dots."""
-    values: dict[Name, Any] = {}
+    values: Record = {}
     for name, value in record.items():
         if name.endswith("correct") if value is None else isinstance(value, int | float) and name not in _NUMBERS:
-            values["", Minor(printable(above + name)) if above else printable(name)] = numeric(value)
+            values[Minor(printable(above + name)) if above else printable(name)] = numeric(value)
     for name, below in record.items():
         if isinstance(below, dict) and not above:
             values |= _numbers(below, f"{name}.")
@@ -539,11 +531,10 @@ def _garak_attempt(record: Record, part: Part) -> Iterator[Answer]:
     text = prompt if isinstance(prompt, str) else "\n".join(first_text(turn, "content.text") for turn in prompt or [])
     row = {"model": part.header.get("model") or part.source.stem, "task": label(record, "probe_classname")}
     row |= {"item": short(text or label(record, "uuid"), LONGEST_NAME), "goal": record.get("goal")}
-    for place in range(max([len(scores) for scores in results.values()], default=0)):
-        values: dict[Name, Any] = {}
-        for detector, scores in results.items():
-            score = numeric(scores[place]) if place < len(scores) else None
-            values[detector, ""] = None if score is None else float(score >= part.header.get("threshold", 0.5))
+    threshold = part.header.get("threshold", 0.5)
+    for outputs in zip_longest(*results.values()):
+        scores = zip(results, map(numeric, outputs), strict=True)
+        values = {detector: None if score is None else float(score >= threshold) for detector, score in scores}
         yield Answer(dict(row), values, record, why="without a verdict of the detector")
 
 

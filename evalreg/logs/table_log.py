@@ -22,28 +22,25 @@ from evalreg.errors import ArgumentError, DataError, LogFormatError
 from evalreg.logs.files import Source
 from evalreg.logs.reader import refuse_unknown_task
 from evalreg.logs.reading import JUDGED, ROLES, SCORED, BrokenName, Choice, Format, Reading, Reason, TableRoles
-from evalreg.logs.tables import DELIMITERS, TableRequest, partitions, table
+from evalreg.logs.tables import DELIMITERS, TableRequest, table
 
 # Ids are text, unchanged.
 IDS = tuple(role for role in ROLES if role not in ("score", "sample"))
 _EXAMPLE = 'model = "system", score = "correct"'
 # How tables often call what has a role here; a message proposes them, and nothing else reads them.
+_ITEM = "item_id question_id question task_id instance_id example_id doc_id prompt_id problem_id scenario_id"
+_ITEM += " question_index item_index id"
 _USUAL = {
-    "model": ("model_name", "model_id", "system", "system_name", "llm", "agent", "method"),
-    "item": (
-        *("item_id", "question_id", "question", "task_id", "instance_id", "example_id", "doc_id", "prompt_id"),
-        *("problem_id", "scenario_id", "question_index", "item_index", "id"),
-    ),
-    "sample": ("epoch", "trial", "attempt", "repeat"),
-    "score": (
-        *("accuracy", "acc", "correct", "is_correct", "passed", "pass", "success", "resolved", "reward", "rating"),
-        *("exact_match", "points", "grade", "value"),
-    ),
-    "left": ("model_a", "model_1", "model_left", "model_first", "left_model", "first_model"),
-    "right": ("model_b", "model_2", "model_right", "model_second", "right_model", "second_model"),
-    "winner": ("verdict", "preference", "preferred"),
+    "model": "model_name model_id system system_name llm agent method",
+    "item": _ITEM,
+    "sample": "epoch trial attempt repeat",
+    "score": "accuracy acc correct is_correct passed pass success resolved reward rating exact_match points grade"
+    " value",
+    "left": "model_a model_1 model_left model_first left_model first_model",
+    "right": "model_b model_2 model_right model_second right_model second_model",
+    "winner": "verdict preference preferred",
+    "prompt": f"prompt_id question_id question item {_ITEM}",
 }
-_USUAL["prompt"] = ("prompt_id", "question_id", "question", "item", *_USUAL["item"])
 # Names of counts and lengths, which are neither scores nor clusters.
 _COUNT = re.compile(
     r"(?i)(n|num|number|count|len|length)[_. ]|(.*[_. ])?(counts?|len|length|words|tokens|chars|messages|turns)$"
@@ -108,13 +105,12 @@ def _refuse_without_outcome(frame: pd.DataFrame, source: Source) -> None:
         )
     missing = [side for side in ("left", "right") if side not in frame.columns]
     if missing and "score" not in frame.columns:
+        likely = {"left": "model_a", "right": "model_b"} | likely_roles(frame, ("left", "right"))
+        example = _as_python(likely | {"winner": "winner"})
+        advice = f"For instance pass {example} or a file such as roles.toml with such lines."
         if are_battles(frame):
             battles = passed('format="chatbot_arena"', log_format="chatbot_arena")
             advice = f"Its verdicts are those of battles as Chatbot Arena writes them: pass {battles}."
-        else:
-            likely = {"left": "model_a", "right": "model_b"} | likely_roles(frame, ("left", "right"))
-            example = _as_python(likely | {"winner": "winner"})
-            advice = f"For instance pass {example} or a file such as roles.toml with such lines."
         raise LogFormatError(
             f"A table of verdicts (column 'winner') has the two models in columns 'left' and 'right'; "
             f"{source.name} has no {' and no '.join(map(repr, missing))}, but {listed(frame.columns)}. {advice}"
@@ -159,19 +155,12 @@ def is_text(column: pd.Series[Any]) -> bool:
 
 def _joined(files: Sequence[Source], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Tables of the same columns, in whatever order, one below the other; each comes with its file."""
-    folders = [list(partitions(file.name)) for file in files]
     first, columns = files[0].name, [str(column) for column in tables[0].columns]
-    for file, frame, keys in zip(files, tables, folders, strict=True):
-        if set(keys) != set(folders[0]):
-            each = [f"folders of {listed(k, joiner=' and ')}" if k else "no such folder" for k in (folders[0], keys)]
-            raise LogFormatError(
-                'Folders "name=value" are columns, and tables of one log have the same columns; '
-                f'"{first}" lies in {each[0]}, "{file.name}" in {each[1]}. Read them one by one.'
-            )
+    for file, frame in zip(files, tables, strict=True):
         if set(frame.columns) != set(columns):
             raise LogFormatError(
-                f"Tables of one log have the same columns; {first} has {listed(columns)}, "
-                f"{file.name} has {listed(frame.columns)}. Read them one by one."
+                f"Tables of one log have the same columns, folders such as model=a among them; {first} has "
+                f"{listed(columns)}, {file.name} has {listed(frame.columns)}. Read them one by one."
             )
     return tables[0] if len(tables) == 1 else pd.concat([frame[columns] for frame in tables], ignore_index=True)
 
@@ -226,7 +215,9 @@ def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "
     ways = [*((column.rpartition(".")[2], column) for column in every), *zip(every, every, strict=True)]
     by_name = {re.sub(r"\W+", "_", name.lower()).strip("_"): column for name, column in ways}
     for role in roles:
-        names = [by_name[name] for name in (role, *_USUAL[role]) if name in by_name and role not in frame.columns]
+        names = [
+            by_name[name] for name in (role, *_USUAL[role].split()) if name in by_name and role not in frame.columns
+        ]
         if role == "score":
             names = [name for name in names if is_numeric_dtype(frame[name])]
         if names:

@@ -232,17 +232,15 @@ def _json(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
     unique = None if wanted.names is None else [part for name in columns for part in (name, name.split(".")[0])]
     for place, line, record in records(source, wanted.broken, unique):
+        problem = None
         if not isinstance(record, dict | None):
-            if wanted.broken == "raise":
-                raise LogFormatError(f"Every record of a table is an object; {place} of {source.name} is none.")
-            record = None
-        if record is not None and (not line or b"\\ud" in line.lower()) and not _is_unicode(record):
-            if wanted.broken == "raise":
-                advice = "Was an answer cut off within a character? Remove the line, or that half."
-                half = "has half a surrogate pair, such as \\ud83d alone"
-                raise BrokenLineError(half, advice).of(source, place, n_rows)
-            record = None
-        if record is None:
+            problem = BrokenLineError("is no object")
+        elif record is not None and (not line or b"\\ud" in line.lower()) and not _is_unicode(record):
+            advice = "Was an answer cut off within a character? Remove the line, or that half."
+            problem = BrokenLineError("has half a surrogate pair, such as \\ud83d alone", advice)
+        if problem is not None and wanted.broken == "raise":
+            raise problem.of(source, place, n_rows)
+        if problem is not None or record is None:
             n_broken += 1
             continue
         where = f" in {place} of {source.name}"

@@ -45,8 +45,6 @@ DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
 NAME_WIDTH, MOST_NAMED, FEW_ROWS = 40, 250, 40
 # Inches of a new figure across, and characters of a note to an inch.
 USUAL_WIDTH, NOTE_LETTERS = 6.5, 17
-# Points between lines of small text.
-LINE_HEIGHT = 9.5
 # p-values below this are drawn at it.
 LEAST = 1e-6
 PARTS = {"se_total": "total", "se_data": "from questions", "se_prediction": "from answers"}
@@ -363,7 +361,7 @@ def curve_axes(
     figsize: FigSize = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Lines over a common horizontal axis, each with its name at its right end.
+    """Lines over a common horizontal axis, with their names at the right in the order in which they end.
 
     Parameters
     ----------
@@ -400,8 +398,8 @@ def curve_axes(
     >>> from evalreg.plots import curve_axes
     >>> n = np.array([100, 200, 400])
     >>> ax = curve_axes(pd.DataFrame({"paired": 1.3 / np.sqrt(n), "unpaired": 2.0 / np.sqrt(n)}, index=n), log="x")
-    >>> len(ax.get_lines()), [text.get_text() for text in ax.texts]
-    (2, ['paired', 'unpaired'])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['unpaired', 'paired']
     """
     option("log", log, ("", "x", "y", "xy"))
     x = checked_columns(table.index.to_frame(name="x"), ("x",))[:, 0]
@@ -412,37 +410,23 @@ def curve_axes(
         for k, (line, name) in enumerate(zip(values.T, display_names(table.columns, 30), strict=True)):
             ax.plot(x, line, color=COLOURS[k % 6], ls=DASHES[k % 6], lw=1.8, label=name)
         ax.margins(x=0.02)
-        _name_lines(ax, ax.lines[-values.shape[1] :])
+        # As high as they end.
+        ends = pd.DataFrame(values).ffill().iloc[-1].sort_values(ascending=False, na_position="last", kind="stable")
+        lines = [ax.lines[k - values.shape[1]] for k in ends.index]
+        ax.legend(handles=lines, loc="center left", bbox_to_anchor=(1, 0.5))
         ax.set(xlabel=xlabel, ylabel=ylabel)
     return ax
 
 
-def _name_lines(ax: Axes, lines: Iterable[Any]) -> None:
-    """Write the name of each line at its right end, moved as little as keeps names a line of text apart."""
-    from scipy.optimize import isotonic_regression
-
-    known = [(line, line.get_xydata()[np.isfinite(line.get_ydata())]) for line in lines]
-    ends = [(line.get_label(), points[-1]) for line, points in known if len(points)]
-    if not ends:
-        return
-    ax.autoscale_view()
-    heights = np.array([ax.transData.transform(end)[1] for _, end in ends]) * 72 / ax.figure.dpi
-    order, steps = np.argsort(heights, kind="stable"), LINE_HEIGHT * np.arange(len(ends))
-    moved = np.empty(len(ends))
-    moved[order] = isotonic_regression(heights[order] - steps).x + steps
-    for (name, end), shift in zip(ends, moved - heights, strict=True):
-        ax.annotate(name, end, xytext=(5, shift), textcoords="offset points", va="center", size=8)
-
-
 def _log_scale(ax: Axes, name: str) -> None:
     """A logarithmic axis with 1, 2, 5, 10 and so on, written out."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator
 
     getattr(ax, f"set_{name}scale")("log")
     axis = ax.xaxis if name == "x" else ax.yaxis
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter("{x:,.10g}")
+    axis.set_minor_formatter("")
 
 
 def predictions_axes(
@@ -568,8 +552,6 @@ def differences_axes(
     pairs: pd.DataFrame, *, alpha: float, detectable: float, figsize: FigSize = None, ax: Axes | None = None
 ) -> Axes:
     """p-values of pairs against the size of their differences: of the test in use, and of the sign test."""
-    from matplotlib.ticker import FuncFormatter
-
     known = pairs[pairs["p_value"].notna()]
     # Differences beyond those that anything is left to tell of would fill most of the width.
     above_least = known[(known["p_value"] >= LEAST) | (known["sign_p_value"] >= LEAST)]
@@ -584,7 +566,7 @@ def differences_axes(
         for k, name, label, fill in ((1, "sign_p_value", "sign test", "none"), (0, "p_value", "paired test", "")):
             _marks(ax, x, known[name].clip(LEAST), k, size, label, fill, mew=0.7, clip_on=False)
         ax.set_yscale("log")
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.set_ylim(LEAST, 1.0)
         ax.set_xlim(0, max(most, 1.05 * detectable) if np.isfinite(detectable) else most)
         ax.axhline(alpha, color=INK, lw=0.8, ls=DOTTED, zorder=1, label=f"p = {alpha:g}")

@@ -140,7 +140,7 @@ def diagnose(log: AnyLog, say: Callable[[str, list[Any]], str] | None = None) ->
         commands.insert(0, say("doctor", ["--roles", unnamed]) if say else python)
     # What an estimate says of the log is said by it alone.
     notes = next(([text for _, text in result.notes[:MOST_NOTES]] for _, result, error in questions if not error), [])
-    if len(frame) > 1 and not commands[len(unnamed) > 0 :]:
+    if len(frame) and not commands[len(unnamed) > 0 :]:
         notes = [f"No estimate can be had before this is settled: {refusal}"]
         if isinstance(refusal, UnknownLabelError) and refusal.labels:
             python = f"log.win_rate(labels={refusal.labels!r}).leaderboard()"
@@ -274,7 +274,13 @@ def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
         if is_float_dtype(values) and len(present) < len(values) and not (present % 1).any():
             present = present.astype(int)  # whole numbers of which some are missing
         plain = all(isinstance(value, str | int | np.generic) for value in present.head(100))
-        if not plain or is_float_dtype(present) or is_count(column) or not 2 <= present.nunique() < n_questions:
+        if (
+            not plain
+            or is_float_dtype(present)
+            or is_count(column)
+            or column.startswith("judge.")
+            or not 2 <= present.nunique() < n_questions
+        ):
             continue
         within = bool(ids) and frame[[*ids, column]].dropna().drop_duplicates().duplicated(ids).any()
         if not within and not any((values.eq(role) | values.isna()).all() for role in roles):
@@ -392,7 +398,7 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
         )
         return
     yield from _within(frame, [*question(log), *(["prompt"] if "prompt" in roles else [])])
-    if not clusters:
+    if not clusters and len(frame) > 1:
         yield "No field groups several questions: questions are the clusters."
 
 

@@ -343,7 +343,7 @@ def _answers(sample: Record, part: Part) -> Iterable[Answer]:
     item, epoch = label(sample, "id"), typed(sample, "epoch", int)
     if not 1 <= epoch < 1 << 31:
         raise unfit(epoch, "epoch", "a number from 1")
-    values: Record = {}
+    values: dict[Any, Any] = {}
     why = "without a score"
     for scorer, score in typed(sample, "scores", dict, {}).items():
         if not isinstance(score, dict) or "value" not in score:

@@ -946,22 +946,19 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
     Of contrasts and functions of coefficients those that move them. None where the parameters are not a map of the
     cells (ratings).
     """
-    cells, A = estimate.cells, estimate.coefficient_map
-    moving = estimate.scores.rows_moving(dense(estimate.bread)) if of_coefficients(estimate) else None
+    cells, A, scores = estimate.cells, estimate.coefficient_map, estimate.scores
+    moving = scores.rows_moving(dense(estimate.bread)) if of_coefficients(estimate) else None
     if moving is not None:
         return moving
-    if A is not None and A.shape[1] == estimate.scores.n_columns:
-        together = estimate.scores.rows_in(touches(A))
-        if together is not None and cells is not None and A.shape[1] == cells.count.size:
-            # Scores that do not tell their cells count all rows; some rows are in several cells.
-            return np.asarray(np.minimum(together, touches(A) @ cells.count))
-        if together is not None:
-            return together
-    if cells is None:
-        return None if estimate.kind == "board" else np.full(estimate.n_params, float(estimate.n_rows))
-    if A is None or A.shape[1] != cells.count.size:
-        return None
-    return np.asarray(touches(A) @ cells.count, dtype=np.float64)
+    used = None if A is None else touches(A)
+    together = None if used is None or used.shape[1] != scores.n_columns else scores.rows_in(used)
+    if used is not None and cells is not None and used.shape[1] == cells.count.size:
+        # Scores that do not tell their cells count all rows; some rows are in several cells.
+        each = np.asarray(used @ cells.count, dtype=np.float64)
+        return each if together is None else np.minimum(together, each)
+    if together is not None or cells is not None:
+        return together
+    return None if estimate.kind == "board" else np.full(estimate.n_params, float(estimate.n_rows))
 
 
 def of_coefficients(estimate: Estimate) -> bool:

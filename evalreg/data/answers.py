@@ -102,13 +102,9 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
     present = np.zeros(values.shape, dtype=bool)
     values[model, item.codes], present[model, item.codes] = read.values, True
     places = source.positions()
-    row_codes = rows.labels(roles.item).held
+    row_codes = rows.labels(roles.item, roles.strata).held
     held = {name: codes_of_items(name, codes, item, places, roles.item) for name, codes in row_codes.items()}
-    stratum = None
-    if roles.strata is not None:
-        names = sorted({key[-1] for key in read.keys})
-        code = np.array([names.index(key[-1]) for key in read.keys])
-        stratum = codes_of_items(roles.strata, Codes(code[read.cell], len(names), names), item, places, roles.item)
+    stratum = None if roles.strata is None else held[roles.strata]
     labels, table = Labels(item.n_clusters, held, UsedRows(source.table, source.keep, read.item)), source.table
     counts = None if source.item is None else source.item.counts
     if isinstance(table, EngineAnswers):

@@ -630,17 +630,14 @@ def labels_in_python(labels: Any) -> Any:
 
 def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
     """Labels in the order of the rows: a Series by the index of the data, anything else by its length; or raise."""
-    if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
-        raise AlignmentError(
-            f"`{argument}`{_quoted(name)} is a Series with an index of its own, and the data have no index to align it "
-            "with. Pass an array in the order of the rows, or a column's name.",
-            column=name,
-        )
-    if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
-        if not labels.index.is_unique or not index.is_unique:
+    expected = pd.RangeIndex(len(labels)) if index is None else index
+    if isinstance(labels, pd.Series) and not labels.index.equals(expected):
+        if index is None or not (labels.index.is_unique and index.is_unique):
+            unmatched = "index differs from the data's and has repeats, so that rows cannot be matched"
+            unmatched = "index the data have none to align with" if index is None else unmatched
             raise AlignmentError(
-                f"`{argument}`{_quoted(name)} is a Series whose index differs from the data's and has repeats, so "
-                "that rows cannot be matched. Pass an array in the order of the rows, or a column's name.",
+                f"`{argument}`{_quoted(name)} is a Series whose {unmatched}. Pass an array in the order of the rows, "
+                "or a column's name.",
                 column=name,
             )
         absent = ~index.isin(labels.index)

@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, Names, listed
-from evalreg.data.clusters import Axes, Codes, Groups, as_codes, axis_name, factorize, joint, occurring, rows_where
+from evalreg.data.clusters import Axes, Codes, Groups, axis_name, factorize, joint, occurring, rows_where
 from evalreg.data.formula import ParsedFormula, absorbed_factors, formula_columns, names_in, terms_of
 from evalreg.data.frame import Table, Values, are_numbers, object_floats, refuse_larger
 from evalreg.data.rows import ReadRows, Roles, read_rows
@@ -61,19 +61,13 @@ def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
     numbers = are_numbers(values, kind)
     if numbers.all():
         return _of_numbers(values, kind)
-    if plain and kind in NEITHER:
-        raise NonNumericError(
-            f"`formula` takes {name!r} as it is, and the column holds {NEITHER[kind]}, which are neither numbers nor "
-            f"labels. Make a column of numbers first, or write C({name}) for a level of its own for each value.",
-            column=name,
-            count=len(values),
-        )
-    if plain and numbers.any():
+    if plain and (kind in NEITHER or numbers.any()):
         rows = rows_where(~numbers)
+        held = f"both numbers and {listed(values[~numbers].unique()[:3])}, in {rows} of those in use"
+        held = f"{NEITHER[kind]}, which are neither numbers nor labels" if kind in NEITHER else held
         raise NonNumericError(
-            f"`formula` takes {name!r} as it is, and the column holds both numbers and "
-            f"{listed(values[~numbers].unique()[:3])}, in {rows} of those in use. Make it a column "
-            f"of numbers first, or write C({name}) for a level of its own for each value.",
+            f"`formula` takes {name!r} as it is, and the column holds {held}. Make it a column of numbers first, or "
+            f"write C({name}) for a level of its own for each value.",
             column=name,
             rows=rows,
         )
@@ -290,8 +284,7 @@ def read_design(
 
 def levels_of(rows: ReadRows, factors: Axes) -> tuple[Codes, ...]:
     """Level of each row in each factor."""
-    joint_levels = (joint([rows.used[name] for name in factor]) for factor in factors)
-    return tuple(as_codes(levels.codes, levels.labels) if not levels.parts else levels for levels in joint_levels)
+    return tuple(joint([rows.used[name] for name in factor]) for factor in factors)
 
 
 def _not_alone(factors: Sequence[Codes]) -> BoolArray | None:

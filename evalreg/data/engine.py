@@ -241,6 +241,11 @@ class Sums:
     labels: tuple[Any, ...] = ()
 
     @property
+    def numbers(self) -> Numbers:
+        """Rows "n" and the sums of each line."""
+        return {"n": self.n} | self.totals
+
+    @property
     def n_clusters(self) -> int:
         """Clusters of the block."""
         return int(self.cluster[-1]) + 1 if self.cluster.size else 0

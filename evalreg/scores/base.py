@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, Names, held_property
-from evalreg.data.clusters import Axis, Codes, Labels, ordered
+from evalreg.data.clusters import Axis, Codes, Labels, factorize, ordered
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import (
     Matrix,
@@ -25,7 +25,6 @@ from evalreg.numerics.matrices import (
     compressed,
     dense,
     faster_dense,
-    in_rows,
     is_identity,
     of_sorted,
     square,
@@ -34,6 +33,7 @@ from evalreg.numerics.matrices import (
     times,
     transposed,
     white,
+    with_entries,
     without_zeros,
 )
 from evalreg.numerics.moments import ClusterSums, sums_of_residuals
@@ -426,9 +426,8 @@ class Scores(ABC):
         inside = sparse.csc_array(sparse.vstack([compressed(block.gram) > 0 for block in self.cells(by)]))
         inside.eliminate_zeros()
         inside.sort_indices()
-        numbers: dict[bytes, int] = {}
         whose = [inside.indices[first:last].tobytes() for first, last in pairwise(inside.indptr)]
-        of = np.array([numbers.setdefault(members, len(numbers)) for members in whose], dtype=np.intp)
+        of = factorize(whose)[0]
         first = np.unique(of, return_index=True)[1]
         return inside[:, first].astype(float).tocsr(), of
 
@@ -573,7 +572,7 @@ class CellScores(LabelledScores):
         present, pair = ordered(codes.codes if self.cell is None else codes.codes * n_cells + self.cell)
         total, weight = (np.bincount(pair, of_row).astype(float) for of_row in (self.row_scores, self.weights))
         totals = of_sorted(total, present // n_cells, present % n_cells, (codes.n_clusters, n_cells))
-        yield Block(totals, in_rows(weight, totals.indices.copy(), totals.indptr.copy(), totals.shape))
+        yield Block(totals, with_entries(totals, weight))
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""

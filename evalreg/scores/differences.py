@@ -269,19 +269,12 @@ class PairedMeans(Paired):
 
     def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
         """Whether both columns have a row of each question that either has."""
-        if not first.size:
-            return np.zeros(0, dtype=bool)
+        alone = self._alone[first] & self._alone[second]
         # Of columns that have several rows of a question, none is looked up, which may be in an engine.
-        alone = self._alone
-        if not (alone[first] & alone[second]).any():
-            return np.zeros(first.size, dtype=bool)
-        count, a, b = np.diag(self._shared), first, second
-        once = (count[a] == self.count[a]) & (count[b] == self.count[b])
-        return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
-
-    def _apart(self, axis: Axis | None) -> bool:
-        """Whether each question is known to be a cluster of its own."""
-        return axis == self.item or super()._apart(axis)
+        if not alone.any():
+            return alone
+        shared = self._shared[first, second]
+        return np.asarray(alone & (shared == self.count[first]) & (shared == self.count[second]))
 
     @property
     def once(self) -> bool:
@@ -294,8 +287,8 @@ class PairedMeans(Paired):
         return np.equal(self.scores.column_sums(self.item, identity(self.count.size)).n_clusters, self.count)
 
     def _homes(self, axis: Axis) -> IntArray | None:
-        """Cluster of each question; None where an engine's table is gone and did not say."""
-        return self.scores.homes(self.item, axis)
+        """Cluster of each question; None where it is one itself, or an engine's table is gone and did not say."""
+        return None if axis == self.item else self.scores.homes(self.item, axis)
 
     def _present(self, sides: Sides, at: IntArray) -> FloatArray:
         """Which questions some differences are over, shape (m, n_questions): those of any model in them."""

@@ -83,9 +83,9 @@ class Measured:
         return {name: self.weighted(number, 2) for name, number in values.items()}
 
     def by_cell(self, cells: CellKeys, values: Expressions) -> Numbers:
-        """Sums of some values over the rows of each cell."""
+        """Rows "n" of each cell, and sums of some values over them."""
         (sums,) = self.engine.sums((), cells, values)
-        return {name: by_cell(sums, numbers, len(cells.labels)) for name, numbers in sums.totals.items()}
+        return {name: by_cell(sums, numbers, len(cells.labels)) for name, numbers in sums.numbers.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -518,13 +518,18 @@ class MeasuredNumbers(Measured):
         return nw.lit(1.0), *self.numbers
 
 
-def squares_of(sums: Sums, K: int, name: str = "u") -> FloatArray:
+def squares_of(sums: Numbers, K: int, name: str = "u") -> FloatArray:
     """Sums of products of parts, (n_lines, K, K); those of 1 and 1 are the weights unless they have a name."""
-    M = np.empty((sums.n.size, K, K))
+    M = np.empty((sums["n"].size, K, K))
     for i, j in combinations_with_replacement(range(K), 2):
-        product = sums.totals.get(f"{name}{i},{j}")
-        M[:, i, j] = M[:, j, i] = sums.totals.get(WEIGHT, sums.n) if product is None else product
+        product = sums.get(f"{name}{i},{j}")
+        M[:, i, j] = M[:, j, i] = sums.get(WEIGHT, sums["n"]) if product is None else product
     return M
+
+
+def totals_in(sums: Numbers, K: int) -> FloatArray:
+    """Sums of w u (y - centre), (n_lines, K)."""
+    return np.column_stack([sums[TOTAL], *(sums[f"y{j}"] for j in range(1, K))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -563,9 +568,8 @@ class EngineMoments(CellMoments):
 
     def _pairs(self, sums: Sums) -> PairSums:
         K = self.basis.shape[1]
-        M = squares_of(sums, K)
-        m = np.column_stack([sums.totals[TOTAL], *(sums.totals[f"y{j}"] for j in range(1, K))])
-        m = m - np.einsum("lij,lj->li", M, self.fitted[sums.cell])
+        M = squares_of(sums.numbers, K)
+        m = totals_in(sums.numbers, K) - np.einsum("lij,lj->li", M, self.fitted[sums.cell])
         return PairSums(sums.cell, np.searchsorted(sums.cluster, np.arange(sums.n_clusters + 1)), M, m)
 
     def squared_errors(self) -> FloatArray:
@@ -597,15 +601,12 @@ class EngineMoments(CellMoments):
         return self._squared_by_power[power]
 
     def _products(self, measured: MeasuredNumbers, factor: nw.Expr) -> FloatArray:
-        parts, n = measured.parts, len(self.inner.of.labels)
-        K = len(parts)
+        parts, K = measured.parts, len(measured.parts)
         products = {f"q{i},{j}": factor * parts[i] * parts[j] for i, j in combinations_with_replacement(range(K), 2)}
-        (sums,) = measured.engine.sums((), self.inner.of, products)
-        if not np.array_equal(by_cell(sums, sums.n, n), self.inner.sums.count):
-            raise changed_rows(f"its {self.n_rows} rows are now {int(sums.n.sum())}, or in other cells")
-        M = np.zeros((n, K, K))
-        M[sums.cell] = squares_of(sums, K, "q")
-        return M
+        sums = measured.by_cell(self.inner.of, products)
+        if not np.array_equal(sums["n"], self.inner.sums.count):
+            raise changed_rows(f"its {self.n_rows} rows are now {int(sums['n'].sum())}, or in other cells")
+        return squares_of(sums, K, "q")
 
     def _measured(self, what: str) -> MeasuredNumbers:
         rows = self.inner.rows
@@ -685,10 +686,6 @@ def first_moments(
     measured: MeasuredNumbers, cells: CellKeys, centre: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
     """Of each cell the sums of w u u' and of w u y, and that of w y^2 over all, y less the centre; one query."""
-    y = measured.value - of_cell(cells, centre)
-    (sums,) = measured.engine.sums((), cells, measured.summed(cells, centre) | {"yy": measured.weighted(y * y)})
-    K, n = len(measured.numbers) + 1, len(cells.labels)
-    M, m = np.zeros((n, K, K)), np.zeros((n, K))
-    M[sums.cell] = squares_of(sums, K)
-    m[sums.cell] = np.column_stack([sums.totals[TOTAL], *(sums.totals[f"y{j}"] for j in range(1, K))])
-    return M, m, float(sums.totals["yy"].sum())
+    y, K = measured.value - of_cell(cells, centre), len(measured.parts)
+    sums = measured.by_cell(cells, measured.summed(cells, centre) | {"yy": measured.weighted(y * y)})
+    return squares_of(sums, K), totals_in(sums, K), float(sums["yy"].sum())

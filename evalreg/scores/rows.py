@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from operator import mul
@@ -496,15 +496,15 @@ class CodedRows:
         error: FloatArray | None = None,
         squares: bool = True,
     ) -> tuple[FloatArray, FloatArray]:
-        """Of each (cluster, cell) the sums over its rows of w u u' and of w u e; zero where they are not wanted.
+        """Sums over the rows of each cell, or code, of w u u' and of w u e; zero where they are not wanted.
 
-        w is the product of the weights, None being 1. Shapes (n_clusters * n_cells, K, K) and (n_clusters * n_cells,
-        K), the cells of a cluster after one another.
+        w is the product of the weights, None being 1. Shapes (n_codes, K, K) and (n_codes, K).
         """
-        K, size = len(self.numbers) + 1, self.n_cells * (1 if codes is None else codes.n_clusters)
+        key, size = (self.cell, self.n_cells) if codes is None else (codes.codes, codes.n_clusters)
+        K, factors = len(self.numbers) + 1, [weight for weight in weights if weight is not None]
         places = [(i, j) for i in range(K) for j in range(i + 1)] if squares else []
         places += [] if error is None else [(K, j) for j in range(K)]
-        sums, factors = np.zeros((len(places), size)), [weight for weight in weights if weight is not None]
+        sums = np.zeros((len(places), size))
         for rows in parts_of(self.n_rows, max(CACHED, size)):
             ones = np.ones(rows.stop - rows.start)
             u = [ones, *self.parts(rows)[1:], ones if error is None else error[rows]]
@@ -512,15 +512,12 @@ class CodedRows:
             if factors:
                 w = reduce(mul, (factor[rows] for factor in factors))
                 weighted = [w, *(w * part for part in u[1:])]
-            cell = None if self.cell is None else self.cell[rows].astype(np.intp)
-            key = cell
-            if codes is not None:
-                key = codes.codes[rows] if cell is None else codes.codes[rows] * self.n_cells + cell
+            code = None if key is None else key[rows].astype(np.intp, copy=False)
             for total, (i, j) in zip(sums, places, strict=True):
-                if key is None:
+                if code is None:
                     total += weighted[i] @ u[j]
                 else:
-                    total += np.bincount(key, weighted[i] * u[j] if j else weighted[i], size)
+                    total += np.bincount(code, weighted[i] * u[j] if j else weighted[i], size)
         M, m = np.zeros((size, K, K)), np.zeros((size, K))
         for (i, j), total in zip(places, sums, strict=True):
             if i < K:
@@ -667,14 +664,8 @@ class MomentScores(CellMoments, RegressionScores):
         yield held
 
     def _summed(self, codes: Codes, squares: bool) -> PairSums:
-        rows, C, n_clusters = self.rows, self.rows.n_cells, codes.n_clusters
-        present, of_rows = np.arange(n_clusters * C), codes
-        if present.size > self.n_rows:
-            assert rows.cell is not None
-            present, pair = ordered(codes.codes * C + rows.cell)
-            rows, of_rows = replace(rows, cell=None, n_cells=1), Codes(pair, present.size)
-        M, m = rows.sums(of_rows, (self.weights,), self.error, squares)
-        occurs = M[:, 0, 0] > 0 if squares else np.ones(present.size, dtype=bool)
-        cluster, cell = np.divmod(present[occurs], C)
-        starts = starts_of(np.bincount(cluster, minlength=n_clusters))
-        return PairSums(cell, starts, M[occurs], m[occurs])
+        C, cell = self.rows.n_cells, self.rows.cell
+        present, pair = ordered(codes.codes if cell is None else codes.codes * C + cell)
+        M, m = self.rows.sums(Codes(pair, present.size), (self.weights,), self.error, squares)
+        cluster, of_pair = np.divmod(present, C)
+        return PairSums(of_pair, starts_of(np.bincount(cluster, minlength=codes.n_clusters)), M, m)

@@ -617,7 +617,7 @@ class Paired(UnitScores):
 
     @abstractmethod
     def _homes(self, axis: Axis) -> IntArray | None:
-        """Cluster of each question; None where that is not known."""
+        """Cluster of each question; None where that is not known, or each is one itself."""
 
     def _present(self, sides: Sides, at: IntArray) -> FloatArray | None:
         """Which questions some differences are over, shape (m, n_questions); None where `_each` tells."""
@@ -627,26 +627,14 @@ class Paired(UnitScores):
     def _each(self, sides: Sides) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences by question, of a few contrasts at a time, and which questions they are (None: all)."""
 
-    def _apart(self, axis: Axis | None) -> bool:
-        """Whether each question is known to be a cluster of its own."""
-        if axis is None:
-            return True
-        if axis not in self._apart_by_axis:
-            home = self._homes(axis)
-            self._apart_by_axis[axis] = home is None or np.unique(home).size == home.size
-        return self._apart_by_axis[axis]
-
-    @cached_property
-    def _apart_by_axis(self) -> dict[Axis, bool]:
-        return {}
-
     def _moments(self, sides: Sides, theta: FloatArray, axis: Axis | None) -> tuple[FloatArray, FloatArray, Unseen]:
         """Of differences, and questions that are not of the commonest of -1, 0 and 1 in each cluster."""
         first, count = sides.first, self._columns(sides.shared)[1]
         (size, square), of_rows = np.zeros((2, first.size)), Unseen.of_rows(first.size)
         if not first.size:  # No clusters are looked up in vain either.
             return size, square, of_rows
-        home = None if axis is None or self._apart(axis) else self._homes(axis)
+        home = None if axis is None else self._homes(axis)
+        home = None if home is None or np.max(np.bincount(home)) == 1 else home
         share, pairs = np.ones(first.size), np.zeros(first.size)
         for at, d, member in self._each(sides):
             n = count[first[at]]

@@ -444,16 +444,10 @@ class MappedScores(Scores):
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, shape (n_rows, n_params)."""
-        total = np.zeros((self.n_rows, bread.shape[1]))
-        first, parts = 0, self.inner.in_cells()
-        if not parts:
-            return self.inner.row_influence(self.design @ bread)
-        for part in parts:
-            mapped = dense(self.design[first : first + part.n_cells] @ bread)
-            total += part.scores[:, None] * mapped[part.cell]
-            first += part.n_cells
+        total = self.inner.row_influence(dense(self.design @ bread))
         if self.offset is not None:
-            total += parts[0].weight[:, None] * dense(self.offset @ bread)[parts[0].cell]
+            rows = self.inner.in_cells()[0]
+            total = total + rows.weight[:, None] * dense(self.offset @ bread)[rows.cell]
         return total
 
 

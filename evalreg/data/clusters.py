@@ -696,19 +696,13 @@ class Labels:
     def codes(self, axis: Axis) -> Codes:
         """Return the codes of the joint values of the columns of an axis."""
         if axis not in self.joined:
-            codes = joint([self._column(name) for name in axis])
-            hold(codes)
-            self.joined[axis] = codes
+            for name in (name for name in axis if name not in self.held):
+                if self.source is None:
+                    raise no_source(name, tuple(self.held))
+                self.held[name] = self.source.codes(name)
+            self.joined[axis] = joint([self.held[name] for name in axis])
+            hold(self.joined[axis])
         return self.joined[axis]
-
-    def _column(self, name: str) -> Codes:
-        if name not in self.held:
-            if self.source is None:
-                raise no_source(name, tuple(self.held))
-            codes = self.source.codes(name)
-            hold(codes)
-            self.held[name] = codes
-        return self.held[name]
 
     def align(self, name: str, labels: Any) -> Codes:
         """Return the codes of labels given as an array (by length) or a Series (by index)."""

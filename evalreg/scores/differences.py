@@ -138,11 +138,8 @@ class PairScores(LabelledScores):
     def _of_models(self, codes: Codes, scale: FloatArray | None, bread: Matrix) -> FloatArray:
         """B'T'TB of pairs that are all taken over the same questions, from T'T of their models, far fewer."""
         left, right, member = self.pairs.left, self.pairs.right, self.pairs.sets[0]
-        totals, code = in_set(self.values, member), restrict(codes.codes, member)
-        totals = totals - self.means[0][:, None]
-        if codes.n_clusters < self.n_rows or scale is not None:
-            totals = np.array([np.bincount(code, row, codes.n_clusters) for row in totals])
-        totals = totals if scale is None else totals * scale
+        values, code = in_set(self.values, member), restrict(codes.codes, member)
+        totals = _totals_of_models(values, self.means[0], code, codes.n_clusters) * (1.0 if scale is None else scale)
         models, contrasts = _contrasts(left, right)
         of_models = totals[models]
         gram = of_models @ of_models.T
@@ -197,15 +194,19 @@ class PairScores(LabelledScores):
             inside = member if member is None or rows is None else member[rows]
             code = restrict(cluster, inside)
             models, contrasts = _contrasts(pairs.left[columns], pairs.right[columns])
-            sums = np.empty((n_clusters, models.size))
-            for j, model in enumerate(models):
-                scores = values[model] if inside is None else values[model, inside]
-                sums[:, j] = np.bincount(code, scores - mean[model], n_clusters)
+            sums = _totals_of_models(in_set(values[models], inside), mean[models], code, n_clusters)
             place = slice(None) if len(pairs.sets) == 1 else columns
-            totals[:, place] = sums @ contrasts
+            totals[:, place] = sums.T @ contrasts
             sizes[:, place] = np.bincount(code, minlength=n_clusters)[:, None]
         totals[:, self.flat] = 0.0
         return totals, sizes
+
+
+def _totals_of_models(values: FloatArray, mean: FloatArray, code: IntArray, n_clusters: int) -> FloatArray:
+    """Sums of scores about their mean within clusters, shape (n_models, n_clusters)."""
+    return np.array(
+        [np.bincount(code, scores - centre, n_clusters) for scores, centre in zip(values, mean, strict=True)]
+    )
 
 
 def _contrasts(left: IntArray, right: IntArray) -> tuple[IntArray, FloatArray]:

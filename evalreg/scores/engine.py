@@ -352,9 +352,6 @@ class EngineScores(Scores):
     def row_labels(self) -> None:
         """None: rows are not in memory."""
 
-    def residual_sums(self, by: Axis) -> None:
-        """None: residuals are those of cells."""
-
     def heaviest_rows(self) -> FloatArray:
         """The largest weight of a row in each cell."""
         return np.ones(self.n_columns) if self.heaviest is None else self.heaviest

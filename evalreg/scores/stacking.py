@@ -27,7 +27,6 @@ from evalreg.numerics.matrices import (
     squared_entries,
     sum_blocks,
 )
-from evalreg.numerics.moments import ClusterSums
 from evalreg.scores.base import (
     EVERY_ROW,
     Block,
@@ -62,10 +61,6 @@ class TwoScores(Scores):
     def as_means(self) -> Self:
         """The same scores as those of means, a row counting with its sampling weight."""
         return self.each(lambda scores: scores.as_means)
-
-    def residual_sums(self, by: Axis) -> ClusterSums | None:
-        """None: each estimate has residuals of its own."""
-        return None
 
     def rows_in(self, columns: Matrix) -> FloatArray:
         """Rows in use in any column of each line; of the same rows no more than there are."""

@@ -14,7 +14,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.data.answers import NOBODY, AnswerTable
-from evalreg.noise.parts import noise_parts
+from evalreg.noise.noise import noise_parts
 
 mpl.use("Agg")
 TIGHT = 1e-12  # sums in another order

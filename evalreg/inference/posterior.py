@@ -300,15 +300,10 @@ def _counts(estimate: Estimate, axes: tuple[Axis, ...], column: int) -> tuple[In
     if not axes:
         n = int(cells.count[column])
         return (np.arange(n) < round(mean * n)).astype(np.intp), np.ones(n, dtype=np.intp)
-    totals, sizes = [], []
-    for block in estimate.scores.cells(axes[0]):
-        size = dense(block.gram[:, [column]])[:, 0]
-        here = size > 0
-        totals.append(dense(block.totals[:, [column]])[here, 0])
-        sizes.append(size[here])
-    size = np.concatenate(sizes)
-    successes = np.rint(np.concatenate(totals) + mean * size)
-    return successes.astype(np.intp), size.astype(np.intp)
+    parts = zip(*((block.totals, block.gram) for block in estimate.scores.cells(axes[0])), strict=True)
+    totals, sizes = (np.concatenate([dense(part[:, [column]])[:, 0] for part in of_blocks]) for of_blocks in parts)
+    totals, sizes = totals[sizes > 0], sizes[sizes > 0]
+    return np.rint(totals + mean * sizes).astype(np.intp), sizes.astype(np.intp)
 
 
 # Angles of the rate and of the correlation at which the posterior is computed; and in the rounds before, in which they

@@ -194,12 +194,9 @@ class LabelledRows:
 
     def n_clusters(self, axes: tuple[Axis, ...], labelled: bool) -> FloatArray:
         """Clusters with labelled (or unlabelled) rows of each mean, the fewest over axes; rows without axes."""
-        n_cells = self.kinds[1].size
-        counts = [np.bincount(self.cell, minlength=n_cells)]
-        for axis in axes:
-            codes = self.labels.codes(axis)
-            pairs = joint([codes, Codes(self.cell, n_cells)])
-            counts.append(np.bincount(self.cell[pairs.first], minlength=n_cells))
+        cells = Codes(self.cell, self.kinds[1].size)
+        firsts: list[Any] = [slice(None), *(joint([self.labels.codes(axis), cells]).first for axis in axes)]
+        counts = [np.bincount(self.cell[first], minlength=cells.n_clusters) for first in firsts]
         return np.asarray(self.pick(labelled) @ np.min(counts, axis=0), dtype=np.float64)
 
 

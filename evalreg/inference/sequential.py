@@ -55,24 +55,22 @@ def path_of_totals(totals: FloatArray, counts: FloatArray, contrast: FloatArray)
 
     Shapes: totals, counts (n_clusters, n_parts), contrast (n_parts,).
     """
-    n_clusters, n_parts = totals.shape
+    n_clusters = len(totals)
     t = np.arange(1, n_clusters + 1)
     rows = np.cumsum(counts, axis=0)
     # About the final means, so that running sums of squares do not cancel.
     centre = totals.sum(axis=0) / counts.sum(axis=0)
     T = totals - centre * counts
     columns = np.concatenate([T, counts], axis=1)
-    square, size = np.zeros(n_clusters), np.zeros(n_clusters)
     # Before every part has rows there is no mean, and what comes out is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.cumsum(T, axis=0) / rows
         per_cluster = contrast * t[:, None] / rows
         # The influence of cluster g at t is a_t T_g + b_t n_g over the parts, so its square is of running products.
         coefficient = np.concatenate([per_cluster, -mean * per_cluster], axis=1)
-        for i in range(2 * n_parts):
-            for j in range(2 * n_parts):
-                term = coefficient[:, i] * coefficient[:, j] * np.cumsum(columns[:, i] * columns[:, j])
-                square, size = square + term, size + np.abs(term)
+        terms = np.cumsum(columns[:, :, None] * columns[:, None, :], axis=0)
+        terms *= coefficient[:, :, None] * coefficient[:, None, :]
+        square, size = terms.sum(axis=(1, 2)), np.abs(terms).sum(axis=(1, 2))
         uncentred = np.sum(per_cluster**2 * np.cumsum(totals**2, axis=0), axis=1)
         square[(square <= ROUNDING * size) | (square <= CONSTANT**2 * uncentred)] = 0.0
         estimate = (np.cumsum(totals, axis=0) / rows) @ contrast

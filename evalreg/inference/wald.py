@@ -15,6 +15,7 @@ from evalreg.checks import FloatArray, listed, nearest, nearest_or_all, passed
 from evalreg.covariance.covariance import Covariance, contrast_matrix, with_width
 from evalreg.covariance.crossed import NORMAL, USUAL_LEVEL, t_quantile
 from evalreg.covariance.crossed import t_pvalues as t_pvalues
+from evalreg.covariance.reach import Ends
 from evalreg.data.formula import full_name
 from evalreg.data.frame import by_name
 from evalreg.errors import (
@@ -29,8 +30,6 @@ from evalreg.numerics.limits import ROUNDING, SMALLEST_LEVEL
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
-
-    from evalreg.covariance.reach import Ends
 
 
 _QUOTED = re.compile("`([^`]+)`")

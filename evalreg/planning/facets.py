@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, compress, permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,16 +22,10 @@ from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
 from evalreg.numerics.limits import CONSTANT, EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
-from evalreg.numerics.matrices import scale_columns
+from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.numerics.moments import moment_equations
 from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Shown, Summary, interval_text, number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from evalreg.numerics.matrices import Matrix
-
 
 CROSS = " x "
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -42,9 +42,7 @@ from evalreg.planning.power import (
     t_shift,
     unit_variance,
 )
-
-if TYPE_CHECKING:
-    from evalreg.scores.score_interval import NullVariance
+from evalreg.scores.score_interval import NullVariance
 
 
 def is_estimated(results: Any) -> bool:
@@ -90,7 +88,7 @@ class Pilot:
 
     def null_at(self, n_clusters: float) -> NullVariance:
         """What the score interval on so many clusters takes."""
-        null = cast("NullVariance", self.null).grown(n_clusters / self.n_clusters)
+        null = cast(NullVariance, self.null).grown(n_clusters / self.n_clusters)
         return replace(null, seen=null.seen * self.larger, base=null.base * self.larger)
 
     def variance_at(self, delta: float) -> float:

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,14 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import LARGEST_COUNT, FloatArray, fraction
-from evalreg.covariance.crossed import t_quantile
+from evalreg.covariance.crossed import Widths, t_quantile
 from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.simultaneous import base_seed
 from evalreg.numerics.limits import BLOCK, EQUAL, EXACT, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.roots import crossings
 from evalreg.resampling.draws import blocks
-
-if TYPE_CHECKING:
-    from evalreg.covariance.crossed import Widths
-    from evalreg.scores.score_interval import NullVariance
+from evalreg.scores.score_interval import NullVariance
 
 
 def checked_number(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,6 @@ from evalreg.numerics.limits import EQUAL, EXACT, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.planning.pilot import pilot_of
 from evalreg.planning.power import LARGE, checked_count, checked_icc, checked_number, fewest
 from evalreg.scores.score_interval import ICC_MEAN, NullVariance, Unseen, not_of_two
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 DROPS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1)
 

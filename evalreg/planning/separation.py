@@ -14,7 +14,7 @@ from evalreg.checks import FloatArray, fraction, keeps, listed, nearest_or_all
 from evalreg.covariance.crossed import crossed_widths, sums_of, t_quantile
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
-from evalreg.inference.fragile import FEW_CROSSED
+from evalreg.inference.dependence import FEW_CROSSED
 from evalreg.inference.wald import difference_of
 from evalreg.numerics.limits import EQUAL
 from evalreg.planning.pilot import Pilot, is_estimated, null_of, pilot_of, refuse_beyond, touched

@@ -212,14 +212,12 @@ def effects(design: Allocation, n_draws: int, base: int | None) -> tuple[float, 
     estimate = _statistics(design, design.totals[None, :], data)[0][0, 0]
     totals = np.array([design.totals - estimate * moved, moved])
     variance = float(_statistics(design, totals, data)[1][0, 0])
-    numerators, squares = [], []
+    parts = list[tuple[FloatArray, FloatArray]]()
     with Progress(n_draws) as progress:
         for D in design.assignments(n_draws, base):
-            numerator, square = _statistics(design, totals, D)
-            numerators.append(numerator)
-            squares.append(square)
+            parts.append(_statistics(design, totals, D))
             progress.advance(len(D))
-    powers = np.hstack(squares)
+    numerator, powers = map(np.hstack, zip(*parts, strict=True))
     for power in (0, 2):
         # Sums of squares this far below the largest are rounding: the assignment of the data, and its mirror image.
         tiny = powers[power] <= EQUAL**2 * np.max(powers[power])
@@ -227,9 +225,9 @@ def effects(design: Allocation, n_draws: int, base: int | None) -> tuple[float, 
     # Of scores that do not vary within an arm nothing but rounding is left.
     level = np.sum(np.abs(design.totals)) / np.sum(design.n_rows)
     variance = 0.0 if variance <= (EQUAL * level) ** 2 else variance
-    if _small(design).all() and design.stratum[-1] == 0 and np.std(np.hstack(numerators)[0]) > EQUAL * level:
+    if _small(design).all() and design.stratum[-1] == 0 and np.std(numerator[0]) > EQUAL * level:
         variance = np.nan  # Of one cluster in an arm nobody knows how far such clusters scatter.
-    return float(estimate), Drawn(np.hstack(numerators), powers[None], variance, base is None)
+    return float(estimate), Drawn(numerator, powers[None], variance, base is None)
 
 
 def _statistics(design: Allocation, totals: FloatArray, treated: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -17,8 +17,7 @@ from evalreg.data.clusters import Axis, axis_name, parse_groups
 from evalreg.data.frame import by_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, Note
 from evalreg.estimate import Estimate, Scale, cluster_sizes, rows_behind
-from evalreg.inference.dependence import cluster_influence, dependence_table, row_influence
-from evalreg.inference.fragile import assembled, variance_notes
+from evalreg.inference.dependence import assembled, cluster_influence, dependence_table, row_influence, variance_notes
 from evalreg.inference.intervals import through
 from evalreg.inference.wald import in_order, parse_contrasts
 from evalreg.numerics.limits import ROOT_OF_ROUNDING, ROUNDING

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from evalreg.checks import FloatArray, listed, quotient
+from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import Labels
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.inference.wald import inverse_root
@@ -19,10 +21,6 @@ from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
 from evalreg.report.summaries import covariance_text
 from evalreg.results.fitted import FittedModel, labels_of
 from evalreg.scores.rows import InfluenceScores, RowScores
-
-if TYPE_CHECKING:
-    from evalreg.covariance.covariance import Covariance
-    from evalreg.data.clusters import Labels
 
 
 def shown_fit(model: Any, fitted: Fitted) -> Any:
@@ -207,7 +205,7 @@ def _weights_of(model: Any) -> FloatArray | None:
 
 
 # Names, parameters, T with TT' the inverse of the information, and the scores in coordinates turned by it.
-FittedParts: TypeAlias = "tuple[tuple[str, ...], FloatArray, FloatArray, InfluenceScores | RowScores]"
+FittedParts: TypeAlias = tuple[tuple[str, ...], FloatArray, FloatArray, InfluenceScores | RowScores]
 
 
 def _least_squares(result: Any, model: Any, labels: Labels) -> FittedParts:

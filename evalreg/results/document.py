@@ -90,12 +90,9 @@ def resolved_options(cov: Covariance) -> dict[str, Any]:
 
 def _ends(results: AnyResults, alphas: Sequence[float]) -> list[dict[str, Any]]:
     """Intervals of all parameters at each level."""
-    intervals = []
     with muted():
-        for alpha in alphas:
-            ends = results.conf_int(alpha)
-            intervals.append({"alpha": alpha, "lower": ends[0].to_list(), "upper": ends[1].to_list()})
-    return intervals
+        intervals = {alpha: results.conf_int(alpha) for alpha in alphas}
+    return [{"alpha": alpha, "lower": list(ends[0]), "upper": list(ends[1])} for alpha, ends in intervals.items()]
 
 
 def _covariance(cov: Covariance) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest_or_a
 from evalreg.data.clusters import Codes, Labels, align_labels, factorize, no_source, used_codes
 from evalreg.data.frame import held_pandas, rows_in_memory
 from evalreg.errors import AlignmentError, ArgumentError, DataError, MissingColumnError, NotAvailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate
 
 # statsmodels' likelihood models whose mean is a function of X b, and that function's link.
 LINKS = {"Logit": "Logit", "Probit": "Probit", "Poisson": "Log"}

@@ -20,8 +20,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.where import open_subset
 from evalreg.errors import EvalregError, Note
 from evalreg.estimate import Estimate, check_estimate
-from evalreg.inference.dependence import design_effect, effective_rows
-from evalreg.inference.fragile import assembled
+from evalreg.inference.dependence import assembled, design_effect, effective_rows
 from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, joint_test, t_tests
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.rectification import human_labels, rectification_table

@@ -86,22 +86,13 @@ def _beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
     return [vectors[:, np.linalg.norm(vectors, axis=0) > ROOT_OF_ROUNDING] for vectors in directions]
 
 
-@dataclass(frozen=True, eq=False)
-class AdjustedClusters:
-    """Adjusted totals of the clusters of a regression, by whichever form is the smaller for each."""
+def adjusted_clusters(
+    estimate: Estimate, by: Axis, power: float, known: Directions | None
+) -> tuple[FloatArray, Matrix, ClusterLeverage]:
+    """Totals of all clusters times (I - L)^-p, in the directions that no cluster alone determines, (n_clusters, K).
 
-    totals: FloatArray  # (n_clusters, columns)
-    bread: Matrix  # (columns, n_params): from adjusted totals to the parameters
-    leverage: ClusterLeverage
-
-    @property
-    def influence(self) -> FloatArray:
-        """What each cluster adds to the parameters, (n_clusters, n_params)."""
-        return dense(self.totals @ self.bread)
-
-
-def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directions | None) -> AdjustedClusters:
-    """Totals of all clusters times (I - L)^-p, in the directions that no cluster alone determines."""
+    With what leads from them to the parameters, (K, n_params), and the leverages.
+    """
     scores, root, turn, bread = _columns_of(estimate, by, known)
     parts, n_wide, few = list[LeveragePart](), 0, turn.shape[0] < root.shape[1]
     wide = np.ones(scores.n_clusters(by), dtype=bool)
@@ -119,7 +110,7 @@ def adjusted_clusters(estimate: Estimate, by: Axis, power: float, known: Directi
     totals, places = np.empty((wide.size, root.shape[1])), np.flatnonzero(wide)
     for part in parts:
         totals[places[part.which] if part.clusters is None else part.which] = part.totals
-    return AdjustedClusters(totals, bread, ClusterLeverage(tuple(parts), turn))
+    return totals, bread, ClusterLeverage(tuple(parts), turn)
 
 
 def _columns_of(

@@ -15,14 +15,23 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen, hold, listed, passed, quotient, real_numbers
 from evalreg.covariance.crossed import USUAL_LEVEL, Scored, Widths, crossed_variance, crossed_widths, sign
-from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, dof_word, fixed_dof, quadratic
+from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, WelchDof, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.reach import Ends, Reach
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
 from evalreg.estimate import selects
-from evalreg.numerics.limits import LAST_DIGITS, ROOT_OF_ROUNDING
-from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, is_identity, of_columns, squared_entries
+from evalreg.numerics.limits import HELD, LAST_DIGITS, ROOT_OF_ROUNDING
+from evalreg.numerics.matrices import (
+    DENSE_SHARE,
+    Matrix,
+    compressed,
+    dense,
+    is_identity,
+    of_columns,
+    parts_of,
+    squared_entries,
+)
 from evalreg.scores.score_interval import Paired, SingleMeans, UnpairedMeans
 
 T = TypeVar("T")
@@ -58,6 +67,8 @@ class Term:
     blind : ndarray, shape (n_params, n_directions), optional
         What single clusters alone determine in a regression: how the parameters move along each such direction. A
         contrast that moves has no variance; one in which it cancels has.
+    counted : float, optional
+        Degrees of freedom without leverages, n - k of the naive covariance; G - 1 by default.
     """
 
     by: Axis
@@ -68,6 +79,7 @@ class Term:
     contrasts: Matrix | None
     lost: BoolArray
     blind: FloatArray | None = None
+    counted: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "matrix", frozen(self.matrix))
@@ -85,16 +97,28 @@ class Term:
     @property
     def dof_name(self) -> str:
         """What the degrees of freedom are, in a word."""
-        return dof_word(self.leverage, self.contrasts)
+        if isinstance(self.leverage, WelchDof):
+            single = self.contrasts is None or bool(np.all(np.count_nonzero(dense(self.contrasts), axis=1) == 1))
+            return "n - 1" if single else "Welch-Satterthwaite"
+        return "G - 1" if self.by else "n - k"
 
     def variance(self, C: Matrix) -> FloatArray:
         """Diagonal of C V_A C'."""
         return quadratic(C, self.matrix)
 
+    @property
+    def _fixed_dof(self) -> float:
+        return float(self.n_clusters - 1) if self.counted is None else self.counted
+
     def dof(self, C: Matrix) -> FloatArray:
         """Degrees of freedom of each contrast of the parameters."""
         if self.leverage is None or C.shape[0] == 0:
-            return np.full(C.shape[0], float(self.n_clusters - 1))
+            return np.full(C.shape[0], self._fixed_dof)
+        # Some at a time, of so many entries as if all were there.
+        return np.concatenate([self._dof(C[some]) for some in parts_of(C.shape[0], max(2 * HELD // C.shape[1], 2000))])
+
+    def _dof(self, C: Matrix) -> FloatArray:
+        assert self.leverage is not None
         if self.contrasts is None:
             return self.leverage.dof(dense(C))
         pairs_dof = None
@@ -129,7 +153,7 @@ class Term:
     def hotelling(self, C: FloatArray) -> float:
         """eta of the approximate Hotelling test of contrasts of the parameters; G - 1 without leverages."""
         if self.leverage is None:
-            return float(self.n_clusters - 1)
+            return self._fixed_dof
         return self.leverage.hotelling(C if self.contrasts is None else dense(C @ self.contrasts))
 
     def linear(self, C: FloatArray) -> Term:
@@ -551,9 +575,7 @@ class Covariance:
         if not self._sources:
             return None
         term = max(range(len(self.axes) or 1), key=lambda d: self.pieces[d].n_clusters)
-        axis = self.main_axis
-        C = None if contrasts is None else self._contrasts(contrasts)
-        parts = []
+        C, parts = None if contrasts is None else self._contrasts(contrasts), []
         for source in self._sources:
             sides = source.sides(C)
             scored_C = self._contrasts(C)[sides.rows]
@@ -563,10 +585,10 @@ class Covariance:
             sides, scored_C = sides.chosen(held), scored_C[held]
             V = self.pieces[term].variance(scored_C) / sides.scale**2
             V = np.where(LAST_DIGITS * np.abs(squared_entries(scored_C) @ np.diag(self.naive)) < V, V, 0.0)
-            null = source.null_variance(sides, V, axis)
-            parts.append((Scored(sides.rows, sides.scale, term if self.summed else 0, null), 0))
+            null = source.null_variance(sides, V, self.main_axis)
+            parts.append(Scored(sides.rows, sides.scale, term if self.summed else 0, null))
         scored = Scored.joined(parts)
-        return None if scored is None or not scored.rows.size else scored
+        return scored if scored.rows.size else None
 
     @property
     def main_axis(self) -> Axis | None:
@@ -647,6 +669,10 @@ class Covariance:
         constant = (scale > 0) & (np.diag(naive) <= LAST_DIGITS * scale)
         naive[constant] = naive[:, constant] = 0.0
         fixed = None if self.fixed is None else self._fixed(C)
+
+        def of(part: Any) -> Any:
+            return None if part is None else part.linear(C)
+
         return replace(
             self,
             names=tuple(names),
@@ -654,11 +680,11 @@ class Covariance:
             naive=naive,
             bounded=self.bounded and selects(C),
             fixed=constant | self._fixed(C) if constant.any() else fixed,
-            floor=None if self.floor is None else self.floor.linear(C),
+            floor=of(self.floor),
             withheld=None if self.withheld is None else self._withheld(C),
-            paired=None if self.paired is None else self.paired.linear(C),
-            single=None if self.single is None else self.single.linear(C),
-            ends=None if self.ends is None else self.ends.linear(C),
+            paired=of(self.paired),
+            single=of(self.single),
+            ends=of(self.ends),
             repaired=None if self.repaired is None else C @ self.repaired @ C.T,
         )
 

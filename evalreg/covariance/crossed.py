@@ -11,7 +11,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.choices import RepairName
-from evalreg.covariance.reach import Reach, joined_reach
+from evalreg.covariance.reach import Reach
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
 from evalreg.numerics.roots import crossings, levels
 from evalreg.scores.score_interval import NullVariance
@@ -135,14 +135,10 @@ class Scored:
     null: NullVariance
 
     @classmethod
-    def joined(cls, parts: Sequence[tuple[Scored | None, int]]) -> Scored | None:
-        """That of contrasts that follow each other, each part with its first contrast."""
-        scored = [(part, first) for part, first in parts if part is not None]
-        if not scored:
-            return None
-        rows = np.concatenate([part.rows + first for part, first in scored])
-        scale = np.concatenate([part.scale for part, _ in scored])
-        return cls(rows, scale, scored[0][0].term, NullVariance.joined(part.null for part, _ in scored))
+    def joined(cls, parts: Sequence[Scored]) -> Scored:
+        """That of the contrasts of all parts, of one term."""
+        rows, scale = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "scale"))
+        return cls(rows, scale, parts[0].term, NullVariance.joined(part.null for part in parts))
 
     def tested(self, distance: FloatArray) -> tuple[FloatArray, BoolArray]:
         """The values so far from the contrasts, put within what there can be, and which of them there cannot be."""
@@ -277,6 +273,12 @@ class Widths:
             t[scored.rows] = np.where(impossible, np.copysign(np.inf, distance[scored.rows]), at_x)
         return t
 
+    @staticmethod
+    def _farther(scored: Scored, x: FloatArray, of: Any, farther: Any) -> FloatArray:
+        """What is made of the values x; of a difference beyond zero the farther of that and of what is made of zero."""
+        value, beyond = of(x), scored.null.signed & (scored.null.theta * x < 0)
+        return np.where(beyond, farther(value, of(np.zeros(x.shape))), value) if beyond.any() else np.asarray(value)
+
     def _statistic(self, scored: Scored, x: FloatArray) -> FloatArray:
         """The distance from x in standard errors under x; of a difference beyond zero at least that from zero."""
 
@@ -286,10 +288,9 @@ class Widths:
             far = np.where(sd > 0, distance / np.where(sd > 0, sd, 1.0), np.copysign(np.inf, distance))
             return np.where(distance == 0, 0.0, far)
 
-        t, beyond = plain(x), scored.null.signed & (scored.null.theta * x < 0)
-        if not beyond.any():
-            return t
-        return np.where(beyond, np.copysign(np.maximum(np.abs(t), np.abs(plain(np.zeros(x.shape)))), t), t)
+        return self._farther(
+            scored, x, plain, lambda t, at_zero: np.copysign(np.maximum(np.abs(t), np.abs(at_zero)), t)
+        )
 
     def _scored_pvalues(self, scored: Scored, distance: FloatArray) -> FloatArray:
         p, null = replace(self, scored=None).pvalues(distance), scored.null
@@ -301,10 +302,7 @@ class Widths:
             pvalues = widths.pvalues(scored.scale * far)
             return np.where(far == 0, 1.0, np.where(widths.variance > 0, pvalues, 0.0))
 
-        scored_p, beyond = plain(x), null.signed & (null.theta * x < 0)
-        if beyond.any():
-            scored_p = np.where(beyond, np.minimum(scored_p, plain(np.zeros(x.shape))), scored_p)
-        scored_p[impossible] = 0.0
+        scored_p = np.where(impossible, 0.0, self._farther(scored, x, plain, np.minimum))
         p[scored.rows] = np.where(np.isnan(distance[scored.rows]), np.nan, scored_p)
         return p
 
@@ -402,16 +400,3 @@ def half_widths(null: NullVariance, dof: FloatArray, alpha: float) -> FloatArray
     scored = Scored(np.arange(dof.size), np.ones(dof.size), 0, null)
     ends = replace(Widths.one_t(null.seen, dof), scored=scored).limits(null.theta, alpha)
     return np.diff(ends)[:, 0] / 2
-
-
-def joined(parts: Sequence[Widths]) -> Widths:
-    """Widths of the contrasts of all parts, which have the same sums."""
-    columns = [(part.variance[None], part.terms, part.dofs) for part in parts]
-    variance, terms, dofs = (np.concatenate(arrays, axis=1) for arrays in zip(*columns, strict=True))
-    starts = np.cumsum([0, *(part.variance.size for part in parts)])
-    scored = Scored.joined([(part.scored, int(start)) for part, start in zip(parts, starts, strict=False)])
-    reach = joined_reach([part.reach for part in parts], starts[:-1].tolist())
-    seen = None
-    if reach is not None:
-        seen = np.concatenate([part.variance if part.seen is None else part.seen for part in parts])
-    return Widths(variance[0], terms, dofs, parts[0].signs, scored, reach, seen)

@@ -18,14 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
+from evalreg.checks import BoolArray, FloatArray, IntArray, held_property, quotient
 from evalreg.choices import DofName
+from evalreg.data.clusters import Axis
 from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
 from evalreg.numerics.limits import FEW_COLUMNS_NORM, FULL_LEVERAGE, HELD, SERIES_NORM, SQUARED_CONDITION
@@ -38,13 +40,15 @@ from evalreg.numerics.matrices import (
     is_identity,
     parts_of,
     row_products,
+    scale_columns,
     scale_rows,
+    square,
     squared_entries,
     stacked,
     totals_of_columns,
     with_entries,
 )
-from evalreg.scores.base import NarrowClusters
+from evalreg.scores.base import Block, NarrowClusters, Scores
 
 
 def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:
@@ -233,11 +237,8 @@ def entry_forms(
     pairs = scale_rows(row_products(rows[first], rows[second]), share).T.tocsr()
     for some in parts_of(T.shape[1], max((HELD >> 2) // max(first.size, k * k), 1)):
         W = [part.adjusted(T[:, some]) for part in parts]
-        of_squares = [(w, w @ part.powers.M) for part, w in zip(parts, W, strict=True)]
-        d, uu = (
-            np.concatenate([np.einsum("gmn,gmn->gm", w, pair[j]) for w, pair in zip(W, of_squares, strict=True)])
-            for j in range(2)
-        )
+        d = np.concatenate([np.einsum("gmn,gmn->gm", w, w) for w in W])
+        uu = np.concatenate([np.einsum("gmn,gmn->gm", w, w @ part.powers.M) for part, w in zip(parts, W, strict=True)])
         w = np.concatenate([np.swapaxes(of_part, 1, 2).reshape(-1, of_part.shape[1]) for of_part in W])
         half = (pairs @ (w[first] * w[second])).T.reshape(-1, k, k)
         yield some, (d, uu, R.T @ (half + np.swapaxes(half, 1, 2)) @ R)
@@ -266,21 +267,6 @@ class Leverage(Protocol):
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of a joint test of `contrasts`."""
-
-
-@dataclass(frozen=True, eq=False)
-class FixedDof:
-    """The same degrees of freedom for every contrast: n - k, or G - 1."""
-
-    value: float
-
-    def dof(self, contrasts: FloatArray) -> FloatArray:
-        """Return `value` for each contrast."""
-        return np.full(contrasts.shape[0], self.value)
-
-    def hotelling(self, contrasts: FloatArray) -> float:
-        """Return `value`."""
-        return self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,14 +322,6 @@ class CountedDof:
         return float(np.min(self.dof(contrasts)))
 
 
-def dof_word(leverage: Leverage | None, contrasts: Matrix | None) -> str:
-    """What the degrees of freedom of some parameters are, in a word."""
-    if isinstance(leverage, WelchDof):
-        single = contrasts is None or bool(np.all(np.count_nonzero(dense(contrasts), axis=1) == 1))
-        return "n - 1" if single else "Welch-Satterthwaite"
-    return "n - k" if isinstance(leverage, FixedDof) else "G - 1"
-
-
 def fixed_dof(rule: DofName | float, smallest: float) -> float:
     """The degrees of freedom of every contrast, under a rule that looks at none; `smallest` is the smallest G - 1."""
     return np.inf if rule == "normal" else smallest if rule == "min" else float(rule)
@@ -358,9 +336,8 @@ def whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Satterthwaite's quotient, NaN where there is none: trace^2 / |P|^2 is 1 at least, and much less is rounding."""
-    positive = denominator > 0
-    dof = numerator / np.where(positive, denominator, 1.0)
-    return np.where(positive & (dof > 0.5), dof, np.nan)
+    dof = quotient(numerator, denominator)
+    return np.where(dof > 0.5, dof, np.nan)
 
 
 # Cells: D_g is diagonal with b_gk = a^2 h/n_k, a = (1 - h)^-p, and U_g with v_gk = a h/sqrt(n_k), so that contrasts c
@@ -430,6 +407,35 @@ def spread_of(blocks: list[tuple[Matrix, Matrix]]) -> CellSpread:
     return trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr(), None
 
 
+def cell_meat(
+    inverse: FloatArray, power: float, bread: Matrix | None, known: Matrix | None, block: Block
+) -> FloatArray:
+    """What a block of whole clusters adds to the covariance of means of cells, and to their degrees of freedom.
+
+    It is one array, so that blocks add up wherever they lie: the squares of adjusted totals, cells that rest on a
+    single cluster, and sums for the degrees of freedom of contrasts whose squared entries are `known`. Without `bread`
+    it is the sums for all contrasts alone.
+    """
+    share, arrays = scale_columns(block.gram, inverse), list[FloatArray | BoolArray]()
+    if bread is not None:
+        totals = adjust_cell_totals(block.totals, share, power)
+        arrays += [square(totals, bread), full_leverage_cells(share)]
+    if bread is None or known is not None:
+        pieces = cell_pieces(share, 1.0 / inverse, power)
+        arrays += spread_sums(*pieces) if known is None else known_sums(known, *pieces)
+    return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
+
+
+def of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellSpread:
+    """What the leverages of all cells say of any contrasts."""
+    n = inverse.size
+    if n**2 > HELD:
+        shares = (scale_columns(block.gram, inverse) for block in scores.cells(by))
+        return spread_of([cell_pieces(share, 1.0 / inverse, power) for share in shares])
+    trace, squares, products = np.split(scores.fold(by, partial(cell_meat, inverse, power, None, None)), [n, n + n**2])
+    return trace, (squares + products**2).reshape(n, n), None
+
+
 def cell_dof(b: Matrix, v: Matrix) -> FloatArray:
     """Satterthwaite degrees of freedom of each cell's own mean, shape (n_cells,)."""
 
@@ -468,7 +474,7 @@ class CellLeverage:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What is pickled has no clusters to ask again."""
-        return _answered, (self.sums, self.parameters)
+        return CellLeverage, (partial(tuple, self.sums), self.parameters)
 
     @held_property
     def diagonal(self) -> FloatArray:
@@ -506,18 +512,14 @@ class CellLeverage:
 
     @property
     def _parts(self) -> Iterator[slice]:
-        step = max(HELD // self.trace.size, 1)
-        return (slice(first, first + step) for first in range(0, self.trace.size, step))
+        return parts_of(self.trace.size, max(HELD // self.trace.size, 1))
 
     def dof(self, contrasts: Matrix) -> FloatArray:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_cells), some at a time."""
-        squares = squared_entries(compressed(contrasts))
-        _, spread, factors = self.sums
+        squares, dofs, (_, spread, factors) = squared_entries(compressed(contrasts)), list[FloatArray](), self.sums
         if factors is None and faster_dense(squares):
-            forms = quadratic(dense(squares), spread)
-            return ratio(np.asarray(squares @ self.trace) ** 2, forms)
-        step, dofs = max(HELD // self.trace.size, 1), list[FloatArray]()
-        for part in (squares[first : first + step] for first in range(0, squares.shape[0], step)):
+            squares = dense(squares)
+        for part in (squares[some] for some in parts_of(squares.shape[0], max(HELD // self.trace.size, 1))):
             if factors is None:
                 dofs.append(ratio(np.asarray(part @ self.trace) ** 2, quadratic(part, spread)))
             else:
@@ -572,10 +574,6 @@ def _add_products(sums: FloatArray, U: FloatArray) -> None:
     """
     for total, u in zip(sums, U, strict=True):
         total += u.T @ u
-
-
-def _answered(sums: CellSpread, parameters: FloatArray | None) -> CellLeverage:
-    return CellLeverage(lambda: sums, parameters)
 
 
 Projected = tuple[Matrix, FloatArray, FloatArray, FloatArray]

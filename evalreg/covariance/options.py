@@ -33,33 +33,6 @@ from evalreg.scores.base import Scores
 MOST_AXES = 6
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What small-sample factors are made of."""
-
-    # G of the term, and the smallest G of the axes.
-    n_clusters: int
-    smallest: int
-    n_rows: int
-    # K; 1 for means and other estimates that are not regressions.
-    n_coefficients: int = 1
-    # Whether it is a least-squares regression; ssc "sandwich" treats other models differently.
-    least_squares: bool = True
-
-
-def cr1_factor(counts: Counts, ssc: SscName) -> float:
-    """Factor by which CR1 multiplies CR0: G/(G-1), times (n-1)/(n-K) where the convention has it.
-
-    Cameron and Miller (2015), JHR 50(2), section II.C, equation 12.
-    """
-    if ssc == "none":
-        return 1.0
-    G = counts.smallest if ssc == "fixest" else counts.n_clusters
-    if ssc == "G" or (ssc == "sandwich" and not counts.least_squares):
-        return G / (G - 1)
-    return G / (G - 1) * (counts.n_rows - 1) / (counts.n_rows - counts.n_coefficients)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One covariance."""
@@ -182,12 +155,19 @@ class ResolvedCov:
         """What is done about few clusters, for the summary."""
         return f"{SSC_WORDS[self.ssc]} ({self.ssc})" if self.kind.takes_ssc else self.kind.words
 
-    def factor(self, counts: Counts) -> float:
-        """What multiplies the sum of squares of a term; (G - 1)/G where clusters are left out."""
-        if self.kind.takes_ssc:
-            return cr1_factor(counts, self.ssc)
-        G = counts.n_clusters
-        return (G - 1) / G if self.kind.leaves_out and self.kind.needs_clusters else 1.0
+    def factor(self, n_clusters: int, smallest: int, n_rows: int, k: int = 1, least_squares: bool = True) -> float:
+        """What multiplies the sum of squares of a term of so many clusters, `smallest` being the fewest of an axis.
+
+        (G - 1)/G where clusters are left out. CR1 has G/(G - 1), times (n - 1)/(n - k) where the convention has it:
+        Cameron and Miller (2015), JHR 50(2), section II.C, equation 12; k is 1 of means.
+        """
+        if not self.kind.takes_ssc:
+            return (n_clusters - 1) / n_clusters if self.kind.leaves_out and self.kind.needs_clusters else 1.0
+        if self.ssc == "none":
+            return 1.0
+        G = smallest if self.ssc == "fixest" else n_clusters
+        of_clusters = self.ssc == "G" or (self.ssc == "sandwich" and not least_squares)
+        return G / (G - 1) * (1.0 if of_clusters else (n_rows - 1) / (n_rows - k))
 
 
 def takes_ssc(cov: object) -> bool:

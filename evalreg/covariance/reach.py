@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,16 +42,6 @@ class Reach:
         """That of some contrasts, in rising order, which are numbered from 0."""
         reach = self.within(rows)
         return None if reach is None else replace(reach, row=np.searchsorted(rows, reach.row))
-
-
-def joined_reach(parts: Sequence[Reach | None], starts: Sequence[int]) -> Reach | None:
-    """That of contrasts that follow each other, each part with its first contrast."""
-    columns = [
-        (part.row + start, part.size, part.mean, part.trials)
-        for part, start in zip(parts, starts, strict=True)
-        if part is not None
-    ]
-    return Reach(*(np.concatenate(arrays) for arrays in zip(*columns, strict=True))) if columns else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,31 +10,27 @@ from typing import TypeAlias
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, counted, issue, listed, passed
-from evalreg.choices import SscName
 from evalreg.covariance.absorbed import Directions, adjusted_clusters, directions_of
 from evalreg.covariance.covariance import Covariance, Term, term_notes, touching
 from evalreg.covariance.crossed import Widths, crossed_variance, crossed_widths, subsets
 from evalreg.covariance.leverage import (
     CellLeverage,
-    CellSpread,
     CountedDof,
-    FixedDof,
     Leverage,
     WelchDof,
     adjust_cell_totals,
     cell_dof,
+    cell_meat,
     cell_pieces,
     fixed_dof,
     full_leverage_cells,
     known_dof,
-    known_sums,
+    of_all_cells,
     power_scale,
     quadratic,
     spread_of,
-    spread_sums,
 )
 from evalreg.covariance.options import (
-    Counts,
     Groups,
     ResolvedCov,
     check_cov_options,
@@ -64,7 +60,6 @@ from evalreg.errors import NotAvailableError, Note, TooFewClustersError
 from evalreg.estimate import Estimate, Inverted, Refit, check_estimate
 from evalreg.numerics.limits import COVARIANCES, GRAMS, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
-    Matrix,
     absolute_entries,
     compressed,
     dense,
@@ -81,7 +76,7 @@ from evalreg.numerics.matrices import (
     with_entries,
     without_zeros,
 )
-from evalreg.scores.base import EVERY_ROW, Block, Cells, CellScores, Scores, with_every_row
+from evalreg.scores.base import EVERY_ROW, Cells, CellScores, with_every_row
 from evalreg.scores.differences import PairScores
 from evalreg.scores.engine import EngineMoments, EngineScores
 
@@ -100,8 +95,7 @@ def naive_term(estimate: Estimate) -> Term:
         matrix = factor * estimate.scores.meat(None, bread)
         rounding = _rounding(estimate, np.diag(matrix)) | _of_equal_values(estimate)
         matrix[rounding, :] = matrix[:, rounding] = 0.0
-        rest = FixedDof(float(n - estimate.n_coefficients))
-        return Term((), (), n, matrix, rest, None, no_loss)
+        return Term((), (), n, matrix, None, None, no_loss, counted=float(n - estimate.n_coefficients))
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(estimate.family.unit, scale_rows(bread, scale))
     equal = _of_equal_values(estimate)
@@ -109,14 +103,6 @@ def naive_term(estimate: Estimate) -> Term:
     variance = cells.squares / cells.weight**2 * scale**2
     lost = touching(estimate.coefficient_map, cells.count < 2)
     return Term((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
-
-
-def check_strata(estimate: Estimate) -> None:
-    """Raise if a stratum of independent rows has a single one, which has no variance."""
-    cells = estimate.cells
-    if cells is None or cells.stratum is None:
-        return
-    _refuse_single(cells, (cells.count < 2) & _entering(estimate))
 
 
 def _refuse_single(cells: Cells, single: BoolArray, axis: Axis = ()) -> None:
@@ -174,7 +160,7 @@ def one_term(
     by, one_way, leverage = union(*(axes[d] for d in dims)), len(dims) == 1, None
     n_clusters, keep = estimate.scores.n_clusters(by), one_way and options.dof == "satterthwaite"
     alone = directions_of(estimate, by) if one_way and _has_matrices(estimate) else None
-    kind, factor = options.kind, options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
+    kind, factor = options.kind, factor_of(estimate, axes, n_clusters, options)
     if kind.adjusts or keep:
         matrix, leverage, lost = _adjusted(estimate, by, options, keep, alone)
         leverage = None if leverage is None else estimate.family.leverage(estimate, leverage)
@@ -206,12 +192,12 @@ def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, nai
     return touching(estimate.coefficient_map, _adjust_cells(estimate, by, 1.0, False)[2]) & none
 
 
-def counts_of(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int, ssc: SscName) -> Counts:
-    """What the factor of a term is made of; absorbed levels count by the convention asked for."""
+def factor_of(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int, options: ResolvedCov) -> float:
+    """The factor of a term of so many clusters; absorbed levels count by the convention asked for."""
     smallest, K, labels = min(map(estimate.scores.n_clusters, axes)), estimate.n_coefficients, None
     if estimate.absorbed is not None and (labels := estimate.scores.row_labels()) is not None:
-        K = estimate.absorbed.n_coefficients(ssc, [labels.codes(axis) for axis in axes])
-    return Counts(n_clusters, smallest, estimate.n_rows, K, estimate.kind != "likelihood")
+        K = estimate.absorbed.n_coefficients(options.ssc, [labels.codes(axis) for axis in axes])
+    return options.factor(n_clusters, smallest, estimate.n_rows, K, estimate.kind != "likelihood")
 
 
 def _clusters_of_cells(estimate: Estimate, cells: Cells, by: Axis, each: bool = False) -> FloatArray:
@@ -268,9 +254,8 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
     if refit.inverse_gram.ndim == 1:
         matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep)
         return matrix, leverage, touching(estimate.coefficient_map, lost)
-    regression = adjusted_clusters(estimate, by, options.kind.power, alone)
-    matrix = square(regression.totals, regression.bread)
-    return matrix, regression.leverage if keep else None, np.zeros(estimate.n_params, dtype=bool)
+    totals, bread, leverages = adjusted_clusters(estimate, by, options.kind.power, alone)
+    return square(totals, bread), leverages if keep else None, np.zeros(estimate.n_params, dtype=bool)
 
 
 def _left_out(estimate: Estimate, by: Axis, refit: Refit) -> Adjusted:
@@ -285,35 +270,6 @@ def _left_out(estimate: Estimate, by: Axis, refit: Refit) -> Adjusted:
     return matrix, None, lost
 
 
-def cell_meat(
-    inverse: FloatArray, power: float, bread: Matrix | None, known: Matrix | None, block: Block
-) -> FloatArray:
-    """What a block of whole clusters adds to the covariance of means of cells, and to their degrees of freedom.
-
-    It is one array, so that blocks add up wherever they lie: the squares of adjusted totals, cells that rest on a
-    single cluster, and sums for the degrees of freedom of contrasts whose squared entries are `known`. Without `bread`
-    it is the sums for all contrasts alone.
-    """
-    share, arrays = scale_columns(block.gram, inverse), list[FloatArray | BoolArray]()
-    if bread is not None:
-        totals = adjust_cell_totals(block.totals, share, power)
-        arrays += [square(totals, bread), full_leverage_cells(share)]
-    if bread is None or known is not None:
-        pieces = cell_pieces(share, 1.0 / inverse, power)
-        arrays += spread_sums(*pieces) if known is None else known_sums(known, *pieces)
-    return np.concatenate([np.asarray(array, dtype=np.float64).ravel() for array in arrays])
-
-
-def _of_all_cells(scores: Scores, by: Axis, inverse: FloatArray, power: float) -> CellSpread:
-    """What the leverages of all cells say of any contrasts."""
-    n = inverse.size
-    if n**2 > HELD:
-        shares = (scale_columns(block.gram, inverse) for block in scores.cells(by))
-        return spread_of([cell_pieces(share, 1.0 / inverse, power) for share in shares])
-    trace, squares, products = np.split(scores.fold(by, partial(cell_meat, inverse, power, None, None)), [n, n + n**2])
-    return trace, (squares + products**2).reshape(n, n), None
-
-
 def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adjusted:
     assert estimate.refit is not None
     scores, inverse, m = estimate.scores, estimate.refit.inverse_gram, estimate.n_params
@@ -326,7 +282,7 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adj
     sums = scores.fold(by, partial(cell_meat, inverse, power, estimate.bread, known if few else None))
     matrix, rest, of_known = np.split(sums, [m**2, m**2 + inverse.size])
     dof = known_dof(known, of_known) if few else None
-    leverage = CellLeverage(partial(_of_all_cells, scores, by, inverse, power), dof) if keep else None
+    leverage = CellLeverage(partial(of_all_cells, scores, by, inverse, power), dof) if keep else None
     return matrix.reshape(m, m), leverage, (rest > 0) & bool(power)
 
 
@@ -373,12 +329,9 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
     elif isinstance(estimate.scores, EngineMoments):
         matrix = estimate.scores.scaled_meat(power, estimate.bread)
     else:
-        assert estimate.refit is not None
-        leverage = estimate.refit.inverse_gram
-        h = estimate.scores.row_leverages(leverage) if leverage.ndim == 2 else None
+        M = None if estimate.refit is None else estimate.refit.inverse_gram
+        h = estimate.scores.row_leverages(M) if M is not None and M.ndim == 2 else None
         if h is None:
-            if estimate.absorbed is not None:
-                raise NotAvailableError('the leverages of the rows are no longer held; use cov "HC0" or "HC1".')
             by_row = replace(estimate, scores=with_every_row(estimate.scores))
             term = one_term(by_row, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
             return replace(naive, matrix=term.matrix, lost=naive.lost | term.lost)
@@ -429,7 +382,7 @@ def errors_by_cell(
         return Widths.one_t(np.where(known, variance, np.nan), sums.count - 1.0), sums.count.copy()
     dims, smallest = subsets(len(axes)), min(scores.n_clusters(axis) for axis in axes)
     joint = [union(*(axes[d] for d in subset)) for subset in dims]
-    factors = [options.factor(Counts(scores.n_clusters(by), smallest, n_rows)) for by in joint]
+    factors = [options.factor(scores.n_clusters(by), smallest, n_rows) for by in joint]
     terms = np.array([_diagonal(scores, weight, by, options.kind.power) for by in joint])
     each, dofs, n_clusters = np.array(factors)[:, None] * terms[:, 0], terms[:, 1], terms[:, 2]
     total = crossed_variance(each, dims, options.repair)
@@ -568,7 +521,8 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         n_clusters = {term.name: term.n_clusters for term in terms}
         smallest_dof = min(axis_dof(estimate, axis) for axis in axes)
     else:
-        check_strata(estimate)
+        if (cells := estimate.cells) is not None and cells.stratum is not None:
+            _refuse_single(cells, (cells.count < 2) & _entering(estimate))
         term, alone = term_of_rows(estimate, options, naive), None
         if _has_matrices(estimate):
             alone = directions_of(estimate, None).moves(estimate)

@@ -264,7 +264,8 @@ def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]
         largest = float(squares.sum(axis=1).max())
         if refit.leave_out is None:
             # What a cluster alone determines stays.
-            changes.append(-adjusted_clusters(estimate, axis, 1.0, directions_of(estimate, axis)).influence)
+            totals, bread, _ = adjusted_clusters(estimate, axis, 1.0, directions_of(estimate, axis))
+            changes.append(-dense(totals @ bread))
     else:
         for block in scores.cells(axis):
             share = (compressed(block.gram) @ sparse.diags_array(refit.inverse_gram)).tocsr()

@@ -20,7 +20,7 @@ import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, real_numbers
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import Widths, joined, t_quantile
+from evalreg.covariance.crossed import Widths, t_quantile
 from evalreg.covariance.leverage import quadratic
 from evalreg.data.frame import by_name
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
@@ -360,10 +360,7 @@ def _family(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any, base: i
     cov = _check_cov(cov, theta.index)
     effect, pairs = C @ theta.to_numpy() - null, isinstance(contrasts, str) and contrasts == "pairs"
     if isinstance(cov, Covariance):
-        # Some contrasts at a time, of so many entries as if all were there.
-        step = max(2 * HELD // C.shape[1], 2000)
-        parts = [C[first : first + step] for first in range(0, C.shape[0], step)] or [C]
-        widths = cov.widths() if contrasts is None else joined([cov.widths(part) for part in parts])
+        widths = cov.widths(None if contrasts is None else C)
         dofs, root = np.min(widths.dofs, axis=0), max(cov.one_way, key=lambda term: term.n_clusters).matrix
         fixed = cov.options.dof != "satterthwaite"
     else:

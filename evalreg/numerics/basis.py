@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,10 @@ def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | Non
     T = np.linalg.inv(R) / size[:, None]
     # Squares of a column are those about its level, and those of the level.
     squares = np.sqrt(size**2 + level**2 * total)
-    _refuse_rounded(squares * np.linalg.norm(T, axis=1) * (carriers == 0), names)
+    # Rounding of a column's entries may be what tells it from the others.
+    inflation = squares * np.linalg.norm(T, axis=1) * (carriers == 0)
+    if np.any(inflation > LARGEST_INFLATION):
+        raise _nearly(list(compress(map(str, names), inflation > LARGEST_INFLATION)), float(np.max(inflation)))
     T -= np.outer(carriers, level @ T)
     # Columns far from zero lose digits twice: in their levels, and by what they share.
     if condition * np.max(1 + np.abs(level) * np.sqrt(total) / size) > EXACT_FROM:
@@ -163,7 +167,7 @@ def _checked_condition(R: FloatArray, names: Sequence[str]) -> float:
     near = np.abs(np.diag(R)) * LARGEST_CONDITION < values[0]
     if not near.any():
         near[np.argmax(np.abs(np.linalg.svd(R)[2][-1]))] = True
-    named = [str(name) for name, is_near in zip(names, near, strict=True) if is_near]
+    named = list(compress(map(str, names), near))
     if condition < ROUNDING_ALONE:
         raise _nearly(named, condition)
     raise _determined(named, len(names), f" (condition number {condition:.0e})")
@@ -180,13 +184,6 @@ def _determined(named: list[str], n_columns: int, condition: str = "") -> Collin
         column=named[0],
         count=len(named),
     )
-
-
-def _refuse_rounded(inflation: FloatArray, names: Sequence[str]) -> None:
-    """Raise where rounding of a column's entries is what tells it from the others; shape (k,)."""
-    named = [str(name) for name, times in zip(names, inflation, strict=True) if times > LARGEST_INFLATION]
-    if named:
-        raise _nearly(named, float(np.max(inflation)))
 
 
 def _nearly(named: list[str], condition: float) -> CollinearityError:
@@ -342,10 +339,6 @@ class Within:
         weighted = columns if self.weights is None else columns * self.weights[:, None]
         return np.asarray(np.einsum("ij,ij->j", weighted, columns))
 
-    def _equations(self, effects: FloatArray) -> FloatArray:
-        """S b = (D'WD - C'N^-1 C) b of the other factors, those of the first being solved for."""
-        return np.asarray(self.gram @ effects - self.shared.T @ ((self.shared @ effects) / self.total[:, None]))
-
     def _gradients(self, moments: FloatArray, size: FloatArray) -> FloatArray:
         """Effects by conjugate gradients with diagonal scaling, all columns at once; S is singular and consistent."""
         scale = self.gram.diagonal()[:, None]
@@ -356,7 +349,8 @@ class Within:
         for _ in range(MOST_STEPS):
             if np.all(energy <= goal):
                 return effects
-            along = self._equations(step)
+            # (D'WD - C'N^-1 C) b of the other factors, those of the first being solved for.
+            along = self.gram @ step - self.shared.T @ ((self.shared @ step) / self.total[:, None])
             curve = np.sum(step * along, axis=0)
             far = (energy > goal) & (curve > 0)
             length = np.where(far, energy / np.where(far, curve, 1.0), 0.0)
@@ -380,12 +374,11 @@ def within(factors: Sequence[Partition], weights: FloatArray | None = None) -> W
     Correia (2017), "Linear models with high-dimensional fixed effects", section 3, for conjugate gradients on the
     equations of levels.
     """
-    ordered = sorted(factors, key=lambda factor: -factor.n_levels)
-    first = ordered[0]
+    first, *rest = sorted(factors, key=lambda factor: -factor.n_levels)
     total = np.bincount(first.codes, weights, first.n_levels).astype(np.float64)
-    if len(ordered) == 1:
+    if not rest:
         return Within(first, weights, total, n_redundant=0)
-    others = sparse.hstack([_dummies(factor) for factor in ordered[1:]], format="csr")
+    others = sparse.hstack([_dummies(factor) for factor in rest], format="csr")
     weighted = others if weights is None else (sparse.diags_array(weights) @ others).tocsr()
     gram = (others.T @ weighted).tocsr()
     shared = (_dummies(first).T @ weighted).tocsr()

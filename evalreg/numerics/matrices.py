@@ -18,8 +18,6 @@ Matrix: TypeAlias = Any
 DENSE_SHARE = 0.25
 # Up to so many entries, what scipy does before and after a sparse product takes far longer than one with zeros.
 SMALL = 1 << 12
-# Up to so many stored entries, and as many zeros for each as there are columns, a design is dense in its gram matrix.
-GRAM_ENTRIES = 1 << 12
 # Entries of arrays that stay in a processor's cache while several steps are made on them.
 CACHED = HELD >> 6
 
@@ -222,8 +220,7 @@ def row_products(left: Matrix, right: Matrix) -> Matrix:
 
 def weighted_gram(columns: Matrix, design: Matrix, weight: FloatArray) -> FloatArray:
     """X'WX of a design X, dense or in compressed sparse rows; `columns` is X', in the same kind of array."""
-    scaled = scale_rows(design, weight)
-    return dense(columns @ (dense(scaled) if scaled.size <= GRAM_ENTRIES else scaled))
+    return dense(columns @ scale_rows(design, weight))
 
 
 def is_identity(matrix: Matrix) -> bool:
@@ -231,20 +228,12 @@ def is_identity(matrix: Matrix) -> bool:
     return matrix.shape[0] == matrix.shape[1] == (matrix != 0).sum() and bool(np.all(matrix.diagonal() == 1.0))
 
 
-def _scales_columns(left: Matrix, right: Matrix) -> bool:
-    """Whether a product of dense arrays multiplies each column by a number; BLAS would start threads for it."""
-    if sparse.issparse(left) or sparse.issparse(right) or right.shape[0] != right.shape[1]:
-        return False
-    return bool(np.count_nonzero(right) == np.count_nonzero(np.diag(right)))
-
-
 def square(totals: Matrix, bread: Matrix) -> FloatArray:
     """B'T'TB: the sum of outer products of cluster totals T, mapped by the bread B, shape (n_params, n_params)."""
     if faster_dense(totals):
         totals = dense(totals)  # whose products are many times faster
-    influence = totals * np.diag(bread) if _scales_columns(totals, bread) else totals @ bread
-    product = influence.T @ influence
-    return dense(product)
+    influence = totals @ bread
+    return dense(influence.T @ influence)
 
 
 def white(totals: Matrix, bread: Matrix) -> FloatArray:

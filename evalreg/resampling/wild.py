@@ -25,7 +25,7 @@ from evalreg.checks import FloatArray, IntArray, fraction, issue, option, whole_
 from evalreg.covariance.covariance import Covariance, Term
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.terms import assemble, counts_of
+from evalreg.covariance.terms import assemble, factor_of
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import (
     ArgumentError,
@@ -295,9 +295,8 @@ class _Drawing:
 
     def factors(self, terms: Sequence[Term]) -> FloatArray:
         """CR1 factor of each term, shape (n_terms,)."""
-        options, axes = self.cov.options, self.cov.axes
-        counts = [counts_of(self.estimate, axes, term.n_clusters, options.ssc) for term in terms]
-        return np.array([options.factor(count) for count in counts])
+        cov = self.cov
+        return np.array([factor_of(self.estimate, cov.axes, term.n_clusters, cov.options) for term in terms])
 
 
 def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> WildTest:

@@ -961,6 +961,15 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
     return None if estimate.kind == "board" else np.full(estimate.n_params, float(estimate.n_rows))
 
 
+def cells_behind(estimate: Estimate) -> Estimate | None:
+    """The estimate with one parameter made of all cells that any is made of; None where that is every cell."""
+    A = estimate.coefficient_map
+    used = None if A is None or estimate.cells is None else np.asarray(touches(A).sum(axis=0)).reshape(1, -1) > 0
+    if used is None or used.all():
+        return None
+    return replace(estimate, coefficient_map=used.astype(np.float64))
+
+
 def of_coefficients(estimate: Estimate) -> bool:
     """Whether parameters are contrasts or functions of a regression's coefficients, which some rows may not move."""
     delta = estimate.refit is not None and estimate.refit.delta

@@ -47,8 +47,12 @@ def test_a_difference_of_two_models_is_out_of_the_rows_of_both(log):
     options = {"by": "model", "groups": "passage", "cov": "CR1"}
     two = log[log["model"].isin(["new1", "old1"])]
     for rows in (log, two):
-        found = er.mean(rows, **options).contrast({"new1": 1, "old1": -1}).to_frame()["n_eff"].iloc[0]
-        assert found == pytest.approx(of_two(two), rel=SAME)
+        found = er.mean(rows, **options).contrast({"new1": 1, "old1": -1})
+        assert found.to_frame()["n_eff"].iloc[0] == pytest.approx(of_two(two), rel=SAME)
+    # The others answered in passages of their own.
+    apart = log.assign(passage=log["passage"].where(log.index.isin(two.index), log["passage"] + "x"))
+    found = er.mean(apart, **options).contrast({"new1": 1, "old1": -1})
+    assert (found.nobs, found.n_clusters) == (len(two), {"passage": 40})
 
 
 def test_two_scores_of_the_same_rows_are_the_same_rows(log):

@@ -279,10 +279,11 @@ def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]
 
 def clusters_behind(estimate: Estimate, cov: Covariance) -> dict[str, IntArray]:
     """Clusters with rows behind each estimate, (n_params,), by axis, as `rows_behind` counts rows."""
-    return {axis_name(axis): _clusters_on(axis, estimate, cov) for axis in cov.axes}
+    return {axis_name(axis): clusters_on(axis, estimate, cov) for axis in cov.axes}
 
 
-def _clusters_on(axis: Axis, estimate: Estimate, cov: Covariance) -> IntArray:
+def clusters_on(axis: Axis, estimate: Estimate, cov: Covariance) -> IntArray:
+    """Clusters of an axis with rows behind each estimate, (n_params,)."""
     if estimate.coefficient_map is not None and estimate.kind in ("mean", "board"):
         return estimate.scores.clusters_reached(axis, estimate.coefficient_map)
     squares = estimate.scores.squares_by_cluster(axis, dense(estimate.bread)) if of_coefficients(estimate) else None

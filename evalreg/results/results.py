@@ -15,12 +15,13 @@ import pandas as pd
 from evalreg.checks import FloatArray, Hinting, P, T, issue, muted, option, with_hints
 from evalreg.choices import BoardOptions, CovName, DofName, EstimatorOptions, IntervalName, RepairName, SscName
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import subsets
 from evalreg.covariance.options import CovOptions, Groups, check_cov_options, documented, grouped, takes_ssc
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.where import open_subset
 from evalreg.errors import EvalregError, Note
-from evalreg.estimate import Estimate, check_estimate
-from evalreg.inference.dependence import assembled, design_effect, effective_rows
+from evalreg.estimate import Estimate, cells_behind, check_estimate, rows_behind
+from evalreg.inference.dependence import assembled, clusters_on, design_effect, effective_rows
 from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, joint_test, t_tests
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.rectification import human_labels, rectification_table
@@ -118,13 +119,24 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
 
     @property
     def nobs(self) -> int:
-        """Rows in use."""
-        return self.estimate.n_rows
+        """Rows in use; of contrasts of means those behind them."""
+        part = self._in_part
+        behind = None if part is None else rows_behind(part)
+        return self.estimate.n_rows if behind is None else int(behind[0])
 
     @property
     def n_clusters(self) -> dict[str, int]:
-        """Clusters by dimension, the intersections as "prompt:judge"."""
-        return dict(self.cov.n_clusters)
+        """Clusters by dimension, the intersections as "prompt:judge"; of contrasts of means those behind them."""
+        part, counts = self._in_part, dict(self.cov.n_clusters)
+        if part is not None:
+            axes = [union(*(self.cov.axes[i] for i in place)) for place in subsets(len(self.cov.axes))]
+            counts |= {axis_name(axis): int(clusters_on(axis, part, self.cov)[0]) for axis in axes}
+        return counts
+
+    @property
+    def _in_part(self) -> Estimate | None:
+        """What the parameters are made of, where that is a part of the rows; human labels are of all of them."""
+        return None if human_labels(self.estimate) is not None else cells_behind(self.estimate)
 
     @property
     def dropped(self) -> pd.Series:

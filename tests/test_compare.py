@@ -148,7 +148,7 @@ def test_identical_models_have_no_error_bar_and_no_test(golden: Callable[[str], 
     k = stats.t.ppf(0.975, row["dof"]) ** 2 * (1 + 0.5 * (float(sizes @ sizes) / sizes.sum() - 1)) / sizes.sum()
     assert -row["lower"] == row["upper"] == pytest.approx(k / (1 + k), rel=1e-9)
     with pytest.warns(ZeroVarianceWarning, match="t and p are NaN"):
-        plain = comparison.with_cov(icc=None).table.iloc[0]
+        plain = er.compare(log, item="question", groups="passage", icc=None).table.iloc[0]
     assert np.isnan(plain[["se", "lower", "upper", "p_value"]].to_numpy(dtype=float)).all()
 
 

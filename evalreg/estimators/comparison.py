@@ -17,8 +17,6 @@ from evalreg.covariance.crossed import crossed_variance, subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
 from evalreg.data.clusters import Codes, Groups, as_codes, joint
 from evalreg.data.frame import restrict
-from evalreg.errors import ArgumentError
-from evalreg.estimate import ScoredFamily, same_questions
 from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
 from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import EquivalenceName
@@ -39,8 +37,7 @@ from evalreg.results.multiple_models import Winner, WinnerName
 from evalreg.results.reporting import write_report
 from evalreg.results.results import KEPT, Results
 from evalreg.results.sources import methods_text
-from evalreg.scores.differences import by_set, chunks, differences, paired_differences
-from evalreg.scores.score_interval import ICC_DIFFERENCE, checked_icc, refuse_idle_icc
+from evalreg.scores.differences import by_set, chunks, differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -306,7 +303,7 @@ class Comparison(Printed, Hinting):
         alpha: float = 0.05,
         title: str | None = None,
     ) -> str:
-        r"""A report of the differences in one file: answer, table, figures, design, methods, how to redo it.
+        r"""A report of the differences in one file: `sentence`, the table of `summary`, figures, methods, how to redo.
 
         Its intervals are those of `to_frame`: under "single-step" they are joint. Needs jinja2,
         the extra `evalreg[report]`; figures need `evalreg[plot]`.
@@ -339,9 +336,10 @@ class Comparison(Printed, Hinting):
         >>> import evalreg as er
         >>> log = er.datasets.paired(n_passages=30, seed=1)
         >>> text = er.compare(log, item="question", groups="passage", baseline="old").report(format="md")
-        >>> print(text.split("\n\n")[1])
-        `new` less `old` is 12.7 percentage points (95% CI 3.2 to 22.5).
-        `new` has the higher `score` (at the 5% level); p = 0.013.
+        >>> print(text.split("\n\n")[2])
+        | model - baseline | difference (SE) | 95% interval | p | corr | n | G |
+        | :---|---:|---:|---:|---:|---:|---: |
+        | `new - old` | 0.1267 (0.0455) | [0.0317, 0.2254] | 0.013 | 0.21 | 150 | 30 |
         """
         return write_report(self, path, format, alpha, 0, title)
 
@@ -357,7 +355,6 @@ class Comparison(Printed, Hinting):
         ssc: SscName | None = KEPT,
         dof: DofName | float | None = KEPT,
         repair: RepairName | None = KEPT,
-        icc: float | None = KEPT,
     ) -> Comparison:
         """The same differences with another covariance.
 
@@ -366,8 +363,6 @@ class Comparison(Printed, Hinting):
         groups : str, list of str, array, Series, dict or None, optional
             Clusters of the questions; None is the questions themselves, as in `compare`; left out keeps those in use.
         cov, ssc, dof, repair : str, float or None, optional
-            As in `compare`; left out keeps what was asked.
-        icc : float, optional
             As in `compare`; left out keeps what was asked.
 
         Returns
@@ -388,23 +383,9 @@ class Comparison(Printed, Hinting):
         >>> comparison.with_cov(groups=None).table["se"].round(4).to_dict()
         {('new', 'old'): 0.0539}
         """
-        results = self.results
-        if groups is None:
-            groups = list(results.estimate.item)
-        if icc is not KEPT:
-            allowed = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
-            refuse_idle_icc(icc, ICC_DIFFERENCE, allowed, "paired differences")
-            family, about = results.estimate.family, results.estimate.about
-            if icc is not None and about.icc is None and not self.facts.paired.all():
-                raise ArgumentError(
-                    "`icc` was None where models that share no question were compared: compare them again with this.",
-                    parameter="icc",
-                )
-            behind = family.behind if isinstance(family, ScoredFamily) else family
-            scored = same_questions(allowed, None if icc is None else family.single, behind)
-            about = replace(about, icc=None if icc is None else about.icc)
-            results = replace(results, estimate=replace(results.estimate, family=scored, about=about))
-        return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
+        groups = list(self.results.estimate.item) if groups is None else groups
+        results = self.results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair)
+        return replace(self, results=results)
 
     def sign_test(self) -> pd.DataFrame:
         """Which model wins more questions, exactly and robust to clusters.

@@ -10,23 +10,22 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import MOST_LISTED, few_of, muted
+from evalreg.checks import few_of, muted
 from evalreg.data.clusters import axis_name
-from evalreg.inference.ranks import PairAdjustName, unadjusted_text
+from evalreg.inference.ranks import unadjusted_text
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable
 from evalreg.report.answer import MOST_NOTES, few, notes_of, rests_on, rule_text, value_text
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import Page, named
-from evalreg.report.sentences import direction, p_text, unit_of, with_interval
+from evalreg.report.sentences import difference_lines
 from evalreg.report.summaries import covariance_text, dropped_text, few_seen, rather_few, score_text
 from evalreg.report.tables import (
     UNKNOWN,
     Grid,
     Summary,
     dof_texts,
-    ends_text,
     error_text,
     fixed,
     interval_text,
@@ -68,7 +67,7 @@ def comparison_brief(comparison: Compared, alpha: float) -> Summary:
         value = value_text(first["difference"], first["lower"], first["upper"], alpha)
         answer = f"{estimate.names[0]} in {outcome}: {value}; {rests}."
     else:
-        shown = int(np.sum(_deciding(frame) <= alpha))
+        shown = int(np.sum(frame.get("p_adjusted", frame["p_value"]) <= alpha))
         how = "not adjusted for their number" if adjust is None else f"adjusted by {adjust}"
         which = f"{outcome} from {baselines[0]}" if common else outcome
         answer = f"{shown} of {len(frame)} differences in {which} {'is' if shown == 1 else 'are'} shown at the "
@@ -127,11 +126,6 @@ def _texts(row: Mapping[Any, Any], alpha: float) -> tuple[str, str, str]:
     return value, interval, UNKNOWN if np.isnan(p) else p_value(p, alpha)
 
 
-def _deciding(table: pd.DataFrame) -> Any:
-    """The p-values that decide: adjusted where they are."""
-    return table["p_adjusted" if "p_adjusted" in table else "p_value"].to_numpy(dtype=float)
-
-
 def by_part(said: Mapping[str, Sequence[str]]) -> list[str]:
     """Sentences on each eval, one that is said of several once, with the names of the evals where it is not of all."""
     names = {text: [name for name, texts in said.items() if text in texts] for texts in said.values() for text in texts}
@@ -173,7 +167,9 @@ def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures:
         intervals = draw("Differences with their intervals", lambda: comparison.plot(alpha=alpha))
         figures = (*intervals, *inflation_figures(results, draw))
         of_results = results.summary(alpha, details=True)
-    page = common_page(results, alpha, replace(summary, grids=of_results.grids), table, None, "questions")
+    *sentences, legend = summary.sentences
+    said = replace(summary, grids=of_results.grids, sentences=tuple(sentences))
+    page = common_page(results, alpha, said, table, None, "questions")
     joint, n, baselines = adjust == "single-step", len(table), table.index.get_level_values(1).unique()
     baseline = named(baselines[0]) if len(baselines) == 1 else None
     methods, note = page.methods, f"Each difference is the model less {baseline or 'the baseline'}."
@@ -189,11 +185,10 @@ def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures:
         heading="Differences",
         title=f"Differences in {named(results.estimate.about.outcome)}{f' from {baseline}' if baseline else ''}",
         answer=_answer(comparison, table),
-        scores=_grid(table, adjust, baseline is None),
-        scores_note=(note,),
+        scores=summary.grids[0],
+        scores_note=(note, legend),
         figures=figures,
         missing=tuple(missing),
-        left_out=(*_unpaired(table), *page.left_out),
         design=(*page.design, _pairing(table), *_detectable(comparison, table)),
         methods=methods,
         formulas=(*page.formulas, *([_JOINT] if joint else [])),
@@ -203,46 +198,16 @@ def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures:
     )
 
 
-def _answer(comparison: Compared, table: pd.DataFrame) -> tuple[str, str]:
-    """Two sentences: the difference with its interval, and what it settles; of several, how many and the largest."""
-    alpha, n, estimate = table.attrs["alpha"], len(table), comparison.results.estimate
-    pairs = [f"{named(model)} less {named(baseline)}" for model, baseline in table.index]
-    p = _deciding(table)
-    size = np.where(table["lower"].isna(), -1.0, table["difference"].abs())
-    most = int(np.argmax(size))
-    row, together = table.iloc[most], comparison.adjust == "single-step" and n > 1
-    ends = row[["lower", "upper"]].to_numpy(dtype=float)
-    # The bracket is still open.
-    value = with_interval(float(row["difference"]), ends, unit_of(estimate), alpha, together=together)
-    largest = f"{pairs[most]}, is {value})"
-    if n == 1:
-        model, baseline = (named(name) for name in table.index[0])
-        decided = direction(model, baseline, named(estimate.about.outcome), float(row["difference"]), p[0], alpha)
-        end = f"; p {p_text(p[0], alpha)}." if np.isfinite(p[0]) else "."
-        return f"{pairs[0]} is {value}).", decided.removesuffix(".") + end
-    apart = [pair for pair, each in zip(pairs, p, strict=True) if each <= alpha]
-    how = "each judged by itself" if comparison.adjust is None else f"p-values adjusted by {comparison.adjust}"
-    which = f" ({', '.join(apart)})" if 0 < len(apart) <= MOST_LISTED else ""
-    counted = f"{len(apart)} of {n} differences {'is' if len(apart) == 1 else 'are'} told apart from zero"
-    first = f"{counted} at the {100 * alpha:g}% level, {how}{which}."
-    if size[most] < 0:
-        return first, "None has an error bar."
-    return first, f"The largest, {largest}; as the largest of several it is likely to be too far from zero."
-
-
-def _grid(table: pd.DataFrame, adjust: PairAdjustName | None, several: bool) -> Grid:
-    """The differences; a column of baselines where there are `several`."""
-    alpha = table.attrs["alpha"]
-    joint = "joint " if adjust == "single-step" and len(table) > 1 else ""
-    ps = ("p",) if adjust is None else ("p", f"p, {adjust}")
-    headers = ("difference", "standard error", f"{joint}{level_text(alpha)} interval", *ps, "questions", "clusters")
-    rows = []
-    for names, row in zip(table.index, table.to_dict("records"), strict=True):
-        ends = ends_text(row["lower"], row["upper"], row["difference"])
-        p = [p_value(row[name], alpha) for name in ("p_value", "p_adjusted") if name in row]
-        values = (number(row["difference"]), number(row["se"]), ends, *p, f"{row['n']:,}", f"{row['n_clusters']:,}")
-        rows.append((*map(str, names if several else names[:1]), *values))
-    return Grid(("model", "baseline", *headers) if several else ("model", *headers), tuple(rows))
+def _answer(comparison: Compared, table: pd.DataFrame) -> tuple[str, ...]:
+    """The difference in words; of several how many are shown, and the largest."""
+    estimate, cov = comparison.results.estimate, comparison.results.cov
+    said = table.set_axis(pd.MultiIndex.from_tuples([tuple(map(named, pair)) for pair in table.index]))
+    lines = difference_lines(said, estimate, cov)
+    if len(lines) == 1:
+        return (lines[0],)
+    counted, size = comparison_brief(comparison, table.attrs["alpha"]).title, table["difference"].abs()
+    largest = lines[int(np.argmax(size.where(table["lower"].notna(), -1.0)))]
+    return counted, f"The largest is likely to be too far from zero, as it is that of several. {largest}"
 
 
 def _pairing(table: pd.DataFrame) -> str:
@@ -254,13 +219,6 @@ def _pairing(table: pd.DataFrame) -> str:
     alike = f" The scores of two models correlate by {r} over their questions." if r else ""
     worth = f" Were questions independent, {saved} of the variance would be saved by this." if saved else ""
     return f"Differences are taken question by question (paired).{alike}{worth}"
-
-
-def _unpaired(table: pd.DataFrame) -> tuple[str, ...]:
-    """Questions that only one model of a pair answered."""
-    most = int(table.loc[table["paired"], "n_unpaired"].max()) if table["paired"].any() else 0
-    where = "of the pair" if len(table) == 1 else "of a pair (the most of any pair)"
-    return (f"{most:,} questions that only one model {where} answered are left out of the difference.",) * (most > 0)
 
 
 def _detectable(comparison: Compared, table: pd.DataFrame) -> tuple[str, ...]:

@@ -131,7 +131,12 @@ def summarise(
     >>> er.ratio(sums, "score", "words", by="model", groups="passage").n_clusters
     {'passage': 40}
     """
-    _check_groups(groups)
+    named: Any = groups
+    if not isinstance(named, str | list | tuple) or not named:
+        raise ArgumentTypeError(
+            '`groups` must name the columns of the clusters, such as "prompt + judge", all that may be crossed later, '
+            f"so that the sums say what they are by; got {named if named is None else type(named).__name__}."
+        )
     if weights is not None and not isinstance(weights, str):
         raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
     of_pairs = {"left": left, "right": right, "winner": winner, "labels": labels, "key": key}
@@ -161,18 +166,6 @@ def summarise(
     if path is not None:
         write_sums(sums, path, versions())
     return sums
-
-
-def _check_groups(groups: object) -> None:
-    """Raise unless columns are named."""
-    names = [groups] if isinstance(groups, str) else groups
-    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
-        return
-    got = repr(groups) if groups is None or (isinstance(groups, list) and not groups) else type(groups).__name__
-    raise ArgumentTypeError(
-        '`groups` must name the columns of the clusters, such as "prompt + judge", all that may be crossed later, so '
-        f"that the sums say what they are by; got {got}."
-    )
 
 
 def _both(who: str, **names: str | None) -> tuple[str, str]:

@@ -123,20 +123,24 @@ def difference_sentences(
     table: pd.DataFrame, estimate: Estimate, cov: Covariance, note: str, markup: MarkupName, name: str | None
 ) -> str:
     """A sentence for each row of the table of `Comparison.to_frame`, and what is to be said of all of them."""
+    lines = difference_lines(table, estimate, cov)
+    lines = [lines[_place(estimate.names, name)]] if name is not None else [*lines, *filter(None, [note])]
+    return "\n".join(marked_up(visible(line), markup) for line in lines)
+
+
+def difference_lines(table: pd.DataFrame, estimate: Estimate, cov: Covariance) -> list[str]:
+    """The differences in words, a sentence each, with the names of the models as the table has them."""
     alpha, adjusted, unit, lines = table.attrs["alpha"], table.attrs["adjust"], unit_of(estimate), []
-    chosen = range(len(table)) if name is None else [_place(estimate.names, name)]
     rests, rough = _rests_on(estimate, cov, "questions", table["n"].to_numpy(np.float64))
-    rows = list(zip(table.index, table.to_dict("records"), strict=True))
-    for i in chosen:
-        (model, baseline), row = rows[i]
+    for (model, baseline), row, rest, warning in zip(table.index, table.to_dict("records"), rests, rough, strict=True):
         ends = np.array([row["lower"], row["upper"]])
         value = with_interval(row["difference"], ends, unit, alpha, together=adjusted == "single-step")
         p = row["p_value"] if adjusted is None else row["p_adjusted"]
         word = "p" if adjusted is None else f"{adjusted}-adjusted p"
         test = f"; {word} {p_text(p, alpha)}" if np.isfinite(p) else ""
         said = direction(model, baseline, estimate.about.outcome, row["difference"], p, alpha)
-        lines.append(f"{model} - {baseline}: {value}; {rests[i]}{test}). {said}{rough[i]}")
-    return "\n".join(marked_up(visible(line), markup) for line in [*lines, *([note] if note and name is None else [])])
+        lines.append(f"{model} - {baseline}: {value}; {rest}{test}). {said}{warning}")
+    return lines
 
 
 def p_text(p: float, alpha: float) -> str:

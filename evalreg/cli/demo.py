@@ -11,7 +11,7 @@ import pandas as pd
 import evalreg as er
 from evalreg.checks import accessing, muted
 from evalreg.errors import ArgumentError
-from evalreg.report.answer import ranks_text
+from evalreg.report.summaries import ranks_text
 from evalreg.report.tables import WIDTH, Grid, ends_text, in_lines, number
 
 N_MORE = 100  # further logs on which the intervals are tried: enough to tell 95% from 70%, and done in two seconds

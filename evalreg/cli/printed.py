@@ -17,9 +17,9 @@ import pandas as pd
 from evalreg.checks import accessing, visible
 from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
-from evalreg.report.answer import dropped_lines, tiers_summary
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
+from evalreg.report.summaries import dropped_lines, tiers_summary
 from evalreg.report.tables import Grid, Summary, latex_text, markdown_text, show, spreadsheet
 
 # Columns of a terminal that are used at most; and of what is no terminal.

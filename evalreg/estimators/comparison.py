@@ -24,11 +24,10 @@ from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of
 from evalreg.inference.wald import Contrasts
 from evalreg.planning.power import checked_count, checked_number
-from evalreg.report.answer import short
 from evalreg.report.axes import FigSize, estimates_axes
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
 from evalreg.report.sentences import caption_text, difference_sentences
-from evalreg.report.summaries import covariance_text, not_allowed_for
+from evalreg.report.summaries import covariance_text, not_allowed_for, short
 from evalreg.report.tables import Printed, Summary, level_text, whole
 from evalreg.resampling.draws import WildWeightsName
 from evalreg.results.document import checked_levels, results_document, written

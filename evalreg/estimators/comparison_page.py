@@ -16,11 +16,22 @@ from evalreg.inference.ranks import unadjusted_text
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable
-from evalreg.report.answer import MOST_NOTES, few, notes_of, rests_on, rule_text, value_text
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import Page, named
 from evalreg.report.sentences import difference_lines
-from evalreg.report.summaries import covariance_text, dropped_text, few_seen, rather_few, score_text
+from evalreg.report.summaries import (
+    MOST_NOTES,
+    covariance_text,
+    dropped_text,
+    few,
+    few_seen,
+    notes_of,
+    rather_few,
+    rests_on,
+    rule_text,
+    score_text,
+    value_text,
+)
 from evalreg.report.tables import (
     UNKNOWN,
     Grid,

@@ -16,7 +16,7 @@ from evalreg.data.clusters import quoted_pair, spelled_alike
 from evalreg.errors import EvalregError, UnknownLabelError
 from evalreg.logs.reading import ARGUMENTS, ROLES
 from evalreg.logs.table_log import columns_of_numbers, if_wide, is_count, likely_prompt, likely_roles
-from evalreg.report.answer import MOST_NOTES
+from evalreg.report.summaries import MOST_NOTES
 from evalreg.report.tables import Grid, Summary, show
 
 # A `Log`, whose module imports this one.

@@ -20,8 +20,8 @@ from evalreg.data.streams import is_stream, name_of, spooled
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, NotAvailableError
 from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import ADJUSTMENTS, AdjustName, Seed, adjust_pvalues
-from evalreg.report.answer import short
 from evalreg.report.documents import SCHEMA_VERSION, as_json, numbers, read_summary, records, versions
+from evalreg.report.summaries import short
 from evalreg.report.tables import Printed, Summary, whole, whole_columns
 
 # `Results`, whose module imports this one.

@@ -18,12 +18,18 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, EvalregError, UnequalQuestionsWarning
 from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.answer import answer_text, board_grid, dropped_lines, ranks_sentences, separating_column
 from evalreg.report.axes import as_image
 from evalreg.report.documents import as_compact_json
 from evalreg.report.rendering import REPORT_FORMATS, Figure, Page, ReportFormat, check_renders, named, rendered_page
 from evalreg.report.sentences import PERCENT, PLAIN, POINTS, best_first, reference_text, unit_of, with_interval
-from evalreg.report.summaries import limit_sentence
+from evalreg.report.summaries import (
+    answer_text,
+    board_grid,
+    dropped_lines,
+    limit_sentence,
+    ranks_sentences,
+    separating_column,
+)
 from evalreg.report.tables import Grid, Summary, ends_text, fixed, level_text, number, p_value
 from evalreg.results.document import AnyResults, board_of, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of

@@ -27,12 +27,11 @@ from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import as_contrast_results, few_notes, parse_contrasts
-from evalreg.report.answer import brief, short
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
 from evalreg.report.sentences import caption_text, named, result_sentences
-from evalreg.report.summaries import coefficient_frame, covariance_text, summarize
+from evalreg.report.summaries import brief, coefficient_frame, covariance_text, short, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.resampling.bootstrap import Bootstrapped
 from evalreg.resampling.wild import WildTested

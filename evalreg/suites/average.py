@@ -16,7 +16,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning,
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.matrices import compressed
 from evalreg.planning.power import checked_number
-from evalreg.report.answer import ranks_text
+from evalreg.report.summaries import ranks_text
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value, whole
 from evalreg.results.results import Results
 from evalreg.scores.score_interval import IndependentMeans, NullVariance

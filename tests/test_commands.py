@@ -325,8 +325,10 @@ def test_a_warning_is_said_once(run, here):
     for command in ("mean", "report", "report --format md", "mean --format csv"):
         _, output, error = run(f"{command} few.csv --groups passage")
         assert ("4 passage clusters: t intervals" in output) != ("4 passage clusters: t intervals" in error)
-    # Of several evals of which the first speaks for all.
-    assert "clusters: t" not in run("evals one=few.csv two=few.csv --groups passage")[2]
+    # Of several evals of which the first speaks for all; what is asked for is not pointed to.
+    pages = [run(f"evals one=few.csv two=few.csv --groups passage{more}") for more in ("", " --average")]
+    assert not any("clusters: t" in error for _, _, error in pages)
+    assert ["--average does that" in page for _, page, _ in pages] == [True, False]
 
 
 def test_shells_complete_every_option_by_shtab():

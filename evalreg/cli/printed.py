@@ -97,6 +97,7 @@ def summary_of(result: Any, request: Request) -> Summary:
         values = {name: value for name, value in vars(result).items() if value is not None}
         return Summary("", (), (grid_of(pd.DataFrame([values]).T.set_axis(["value"], axis=1)),), ())
     options = {"alpha": request.alpha, "details": bool(request.get("details")), "seed": request.get("seed", 0)}
+    options["averaged"] = bool(request.get("average"))
     options["ranks"] = request.command.name == "leaderboard" or bool(request.get("ranks"))
     names = inspect.signature(result.summary).parameters
     summary: Summary = result.summary(**{name: value for name, value in options.items() if name in names})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -142,7 +143,7 @@ class Source:
     @property
     def stem(self) -> str:
         """The name of the file without what says its kind."""
-        return self.place.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(".csv")
+        return re.sub(r"(\.csv)?(\.json)?(\.jsonl)?(\.gz)?$", "", self.place.name, count=1)
 
     @cached_property
     def head(self) -> bytes:

@@ -246,7 +246,6 @@ LM_EVAL = Format(
     fields=("doc",),
     choose={"filter": ("filter", "filters"), "metric": ("", "metrics")},
     known="a number",
-    prune=True,
     figure=lambda reported, score: (f"{score.metric},{score.filter}",),
     empty="those of documents are in samples files. Run the harness with --log_samples, and name the folder it wrote.",
     notes=_lm_notes,

@@ -523,34 +523,33 @@ def refuse_pooling(
     if "left" in keywords:
         return
     by, filtered = keywords.get("by"), f"({keywords['subset']}) and " if keywords.get("subset") else ""
+    roles = [role for role in ("model", "prompt") if role in frame and frame[role].nunique() > 1]
+    counts = {role: frame[role].value_counts(sort=False) for role in roles}
     # The first value alone, for advice that can be followed as it stands.
-    alone = {
-        role: f"{filtered}{role} == {_literal(frame[role].dropna().tolist()[0])}"
-        for role in ("model", "prompt")
-        if role in frame and frame[role].nunique() > 1
-    }
+    alone = {role: {"subset": f"{filtered}{role} == {_literal(counts[role].index.tolist()[0])}"} for role in roles}
     names = [by] if isinstance(by, str) else [str(name) for name in by] if isinstance(by, list | tuple) else []
     advice = {"prompt": passed(by=[*names, "prompt"])} if "by" in parameters else {}
     if "facets" in parameters:
         facets = str(keywords["facets"])
         names = re.findall(r"[^\s:*+]+", facets)
-        advice = {role: f"{passed(facets=f'{role} x {facets}')} to make them a facet" for role in ("model", "prompt")}
+        advice = {role: f"{passed(facets=f'{role} x {facets}')} to make them a facet" for role in roles}
     elif "model" in parameters:
         names = [str(keywords.get("model"))]
-        one_model, one_prompt = ({"subset": alone[role]} if role in alone else {} for role in ("model", "prompt"))
-        advice = {"prompt": f"{passed(model='prompt', **one_model)} to compare the prompts of one model"}
-        with_one = " with one prompt" * bool(one_prompt)
-        advice |= {"model": f"{passed(model='model', **one_prompt)} to compare the models{with_one}"}
-    for role, cure in advice.items():
+        advice = {
+            "prompt": f"{passed(model='prompt', **alone.get('model', {}))} to compare the prompts of one model",
+            "model": f"{passed(model='model', **alone.get('prompt', {}))} to compare the models"
+            + " with one prompt" * ("prompt" in roles),
+        }
+    for role in (role for role in advice if role in roles):
         apart = (name for name in names if name == role or (name in frame and frame[name].equals(frame[role])))
-        is_question = role == "prompt" and "item" not in {*frame, *keywords}
-        if role not in alone or is_question or any(apart):
+        if any(apart) or (role == "prompt" and "item" not in {*frame, *keywords}):
             continue
-        counts = frame[role].value_counts(sort=False)
-        listing = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
+        listing = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts[role].items())
         rows = "" if "subset" in parameters else f"only the rows of {role} {listing.partition(' (')[0]},"
-        other = f"{passed(rows, subset=alone[role])} to keep one {role}"
-        raise ArgumentError(f"The log has {len(counts)} {role}s: {listing}. Pass {cure}, or {other}.")
+        raise ArgumentError(
+            f"The log has {len(counts[role])} {role}s: {listing}. Pass {advice[role]}, or "
+            f"{passed(rows, **alone[role])} to keep one {role}."
+        )
     words = set(re.findall(r"[\w.]+", " ".join([*names, str(keywords.get("formula"))])))
     by_task = "metric" not in frame
     metric = frame["task"].map(log.measures) if "task" in frame and by_task else frame.get("metric")

@@ -499,8 +499,6 @@ def _apart(frame: pd.DataFrame, format: Format) -> pd.DataFrame:
         return frame.assign(item=items.mask(several, items.astype(str) + " #" + content)) if several.any() else frame
     key = [name for name in ("task", "item") if name in frame]
     known = frame[frame["_content"] != ""]
-    if known["_part"].nunique() < 2:
-        return frame
     contents = known.drop_duplicates([*key, "_part"]).groupby(key)["_content"].nunique()
     other = contents[contents > 1]
     if len(other):
@@ -572,7 +570,7 @@ def _key(frame: pd.DataFrame) -> tuple[str, ...]:
 def _settled(frame: pd.DataFrame, format: Format, choice: Choice) -> pd.DataFrame:
     """The frame without columns that say nothing."""
     silent = ["sample"] if format.repeats is not None and "sample" in frame and (frame["sample"] == 1).all() else []
-    if format.prune and choice.columns is None and len(frame):
+    if choice.columns is None and len(frame):  # fields of documents that can be no clusters
         n_items = len(frame[[name for name in ("task", "item") if name in frame]].drop_duplicates())
         fields = [str(name) for name in frame if str(name).startswith("doc.")]
         silent += [name for name in fields if not 1 < frame[name].nunique() < n_items]

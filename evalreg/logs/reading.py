@@ -240,8 +240,6 @@ class Format:
     apart: bool = False
     # Whether answers to one question are numbered in their order, or refused; None keeps the log's own numbers.
     repeats: Literal["number", "refuse"] | None = "refuse"
-    # Whether fields that can be no clusters (one value, or one a question) are left out unasked.
-    prune: bool = False
     # Whether scores that agree throughout are one.
     alike: bool = False
     # Of what a run reports: what is about the score that was read; and names of its mean, of which the first counts.

@@ -315,6 +315,5 @@ def with_meanings(frame: pd.DataFrame, roles: TableRoles) -> tuple[pd.DataFrame,
         return frame, 0
     winner = frame["winner"]
     silent = winner.isin([verdict for verdict, meaning in roles.labels.items() if meaning is None])
-    meant = winner.map({verdict: meaning for verdict, meaning in roles.labels.items() if meaning is not None})
-    decided = frame.assign(winner=meant.where(meant.notna(), winner))[~silent]
+    decided = frame.assign(winner=winner.map(roles.labels).fillna(winner))[~silent]
     return decided.reset_index(drop=True), int(silent.sum())

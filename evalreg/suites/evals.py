@@ -242,13 +242,15 @@ class Evals(Printed):
             )
         return ax
 
-    def summary(self, alpha: float = 0.05) -> Summary:
+    def summary(self, alpha: float = 0.05, *, averaged: bool = False) -> Summary:
         """One table for all evals; of scores in the form that was asked for.
 
         Parameters
         ----------
         alpha : float, default 0.05
             Level of the intervals, which the forms of scores do not show.
+        averaged : bool, default False
+            Whether the average over evals stands beside it, and need not be pointed to.
 
         Returns
         -------
@@ -265,7 +267,7 @@ class Evals(Printed):
         fraction("alpha", alpha)
         table = self.to_frame(alpha)
         grid = _clustered_grid(table) if self.form == "clustered" else self._score_grid(table)
-        return Summary("evalreg evals", (), (grid,), tuple(self._sentences(table)))
+        return Summary("evalreg evals", (), (grid,), tuple(self._sentences(table, averaged)))
 
     def _score_grid(self, table: pd.DataFrame) -> Grid:
         """Models by evals; below them questions and clusters."""
@@ -282,9 +284,9 @@ class Evals(Printed):
         facts.append(("Covariance", *(covariance_text(part.cov) for part in _results_of(self.parts).values())))
         return Grid(("model", *self.parts), (*rows, *facts), blocks=True, rule=len(rows))
 
-    def _sentences(self, table: pd.DataFrame) -> list[str]:
-        average = passed("`average()`", average=True)
-        sentences = [f"Standard errors in parentheses. No column is pooled over evals; {average} adds their average."]
+    def _sentences(self, table: pd.DataFrame, averaged: bool) -> list[str]:
+        pointer = "" if averaged else f": {passed('`average()`', average=True)} does that"
+        sentences = [f"Standard errors in parentheses. Nothing in this table is pooled over evals{pointer}."]
         if self.form == "clustered":
             sentences = ["ratio = clustered SE / naive SE; naive takes rows to be independent."]
         models, parts = set(table.index.get_level_values(1)), _results_of(self.parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import evalreg as er
 from evalreg.checks import accessing, muted
 from evalreg.errors import ArgumentError
 from evalreg.report.summaries import ranks_text
-from evalreg.report.tables import WIDTH, Grid, ends_text, in_lines, number
+from evalreg.report.tables import WIDTH, in_lines, show
 
 N_MORE = 100  # further logs on which the intervals are tried: enough to tell 95% from 70%, and done in two seconds
 FILES = {
@@ -62,50 +61,44 @@ def text(seed: int = 0) -> str:
     return "\n\n".join([head, *parts, NEXT])
 
 
-def _part(said: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def _part(said: str, table: pd.DataFrame) -> str:
     """A paragraph and its table."""
-    return "\n".join([*in_lines(said, WIDTH), "", Grid(header, tuple(rows)).text(WIDTH)])
+    return "\n".join([*in_lines(said, WIDTH), "", show(table).grids[0].text(WIDTH)])
 
 
-def _ends(log: pd.DataFrame) -> list[tuple[float, float, float, float]]:
+def _ends(log: pd.DataFrame) -> pd.DataFrame:
     """Mean, standard error and interval: clustered by passage, and of rows taken to be independent."""
     results = er.fit("score ~ 1", log, groups="passage")
-    both = (results, results.with_cov(groups=None))
-    return [(fit.params.iloc[0], fit.bse.iloc[0], *fit.conf_int().to_numpy()[0]) for fit in both]
+    both = {"clustered by passage": results, "taken to be independent": results.with_cov(groups=None)}
+    rows = {name: [fit.params.iloc[0], fit.bse.iloc[0], *fit.conf_int().iloc[0]] for name, fit in both.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "std err", "lower", "upper"])
 
 
 def _mean(log: pd.DataFrame, seed: int) -> str:
     """One mean: how often 95% intervals hold the truth on more such logs, clustered and taken to be independent."""
     true, held = log.attrs["truth"]["mean"], np.zeros(2, dtype=int)
     for i in range(N_MORE):
-        more = passages(np.random.default_rng([seed, i]))
-        held += [low <= more.attrs["truth"]["mean"] <= high for _, _, low, high in _ends(more)]
+        ends = _ends(more := passages(np.random.default_rng([seed, i])))
+        held += ((ends["lower"] <= more.attrs["truth"]["mean"]) & (more.attrs["truth"]["mean"] <= ends["upper"])).array
     said = (
         f"1. An error bar. One model answers {len(log)} questions on {log['passage'].nunique()} passages; a hard "
         f"passage lowers all its scores together. On {N_MORE} more such logs the 95% interval of clustered rows holds "
         f"the truth {held[0]} times, that of rows taken to be independent {held[1]} times."
     )
-    names = ("clustered by passage", "taken to be independent")
-    rows = (
-        (name, number(mean), number(se), ends_text(low, high, 0), f"{n} of {N_MORE}")
-        for name, (mean, se, low, high), n in zip(names, _ends(log), held, strict=True)
-    )
-    header = ("", "mean", "std err", "95% interval", "holds the truth")
-    return f"{_part(said, header, rows)}\n(true mean {true:.4f})"
+    table = _ends(log).assign(**{"holds the truth": [f"{n} of {N_MORE}" for n in held]})
+    return f"{_part(said, table)}\n(true mean {true:.4f})"
 
 
 def _difference(log: pd.DataFrame) -> str:
     """Two models on the same questions, paired and not."""
-    rows = []
-    for name, paired in (("question by question", True), ("as two separate means", False)):
-        row = er.compare(log, item="question", groups="passage", paired=paired).table.iloc[0]
-        rows.append((name, number(row["difference"]), number(row["se"]), ends_text(row["lower"], row["upper"], 0)))
+    ways = {"question by question": True, "as two separate means": False}
+    tables = [er.compare(log, item="question", groups="passage", paired=paired).table for paired in ways.values()]
+    table = pd.concat(tables)[["difference", "se", "lower", "upper"]].set_axis([*ways]).rename_axis("new - old")
     said = (
         f"2. A against B. Two models answer the same {log['question'].nunique()} questions. What is hard for one is "
         "often hard for the other, so the difference is taken question by question."
     )
-    header = ("new - old", "difference", "std err", "95% interval")
-    return f"{_part(said, header, rows)}\n(true difference {log.attrs['truth']['difference']:.4f})"
+    return f"{_part(said, table)}\n(true difference {log.attrs['truth']['difference']:.4f})"
 
 
 def _board(log: pd.DataFrame) -> str:
@@ -116,15 +109,10 @@ def _board(log: pd.DataFrame) -> str:
         f"{log['prompt'].nunique()} prompts. Rows share prompts and judges, and another log would bring others. The "
         "ranks are those that the log does not exclude."
     )
-    truth = log.attrs["truth"]["win_rate"]
-    rows = (
-        (
-            *(str(name), str(row["rank"]), ranks_text(row), number(row["estimate"])),
-            *(ends_text(row["joint_lower"], row["joint_upper"], 0), number(truth[name])),
-        )
-        for name, row in board.to_dict("index").items()
-    )
-    return _part(said, ("", "rank", "ranks", "win rate", "joint 95% interval", "true"), rows)
+    named = {"estimate": "win rate", "joint_lower": "joint lower", "joint_upper": "joint upper"}
+    table = board[["rank", *named]].rename(columns=named).assign(true=pd.Series(log.attrs["truth"]["win_rate"]))
+    table.insert(1, "ranks", board.apply(ranks_text, axis=1))
+    return _part(said, table)
 
 
 def write(folder: Path, seed: int = 0) -> str:

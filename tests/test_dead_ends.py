@@ -88,7 +88,7 @@ def test_each_way_out_of_a_refusal_to_pool_runs(folder, tmp_path_factory, capsys
         ("mean", folder, "--metric", "acc", "--filter", "strict", "--by", "model"),
     ):
         assert main([name, str(file), *words]) == 3
-        first, second = re.split(", or |. Or ", re.search(r"(?:Pass|them,) (--.*)\.", capsys.readouterr().err)[1])
+        first, second = re.split(", or |. Or ", re.search(r"(?:Pass|them[,:]) (--.*)\.", capsys.readouterr().err)[1])
         for way in (first, second):
             typed = [*words, *shlex.split(re.split(" to [a-z]+ | for a ", way)[0])]
             last = dict(zip(typed[::2], typed[1::2], strict=True))

@@ -459,7 +459,7 @@ class Board(Results):
         Returns
         -------
         Judging
-            Tables agreement, overall, boards, ranks, effects, position and variance, and a `summary()`.
+            Tables agreement, overall, boards, effects, position and variance, and a `summary()`.
 
         Raises
         ------

@@ -15,7 +15,7 @@ from evalreg.covariance.crossed import USUAL_LEVEL, t_pvalues
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.special import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.covariance.terms import assemble, errors_by_cell
-from evalreg.data.clusters import Axis, Codes, Labels, as_codes, joint_parts, known_column, no_source
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, joint_parts, no_source, parse_groups
 from evalreg.data.pairs import PairCells
 from evalreg.data.rows import cells_of, joint_names
 from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
@@ -25,15 +25,12 @@ from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_rows, transposed
 from evalreg.numerics.moments import moment_equations, solve_components
 from evalreg.planning.facets import warn_of_negative
-from evalreg.report.tables import MOST_ROWS, Grid, Shown, Summary, fixed, number, p_value
+from evalreg.report.tables import MOST_ROWS, Shown, Summary, number, show
 from evalreg.scores.base import Cells, CellScores, cell_sums
 from evalreg.scores.stacking import GONE, SummedPairScores
 
 # What the clusters are called in here, whatever their columns.
 CLUSTERS: Axis = ("prompt",)
-# Of more judges those with most comparisons have their ranks compared.
-MOST_RANKED = 100
-
 Errors: TypeAlias = tuple[FloatArray, FloatArray]
 """Standard errors and degrees of freedom."""
 
@@ -121,17 +118,13 @@ def judged_rows(pairs: PairCells, scores: CellScores, judge: str, prompt: str) -
 
 def _axis(name: object, argument: str, labels: Labels) -> Axis:
     """The columns that a name stands for."""
-    is_column = isinstance(name, str) and name in labels.columns
-    parts = (name,) if is_column else joint_parts(name) or (name,)
-    if isinstance(name, str) and not set(parts) <= set(labels.columns):
-        if "+" in name:
-            raise ArgumentError(
-                f'`{argument}` must name one clustering, a column or several joined by colons; got "{name}", which '
-                "crosses two."
-            )
-        if labels.source is None:
-            raise no_source(name, tuple(labels.held), argument)
-    return tuple(known_column(part, labels.columns, argument) for part in parts)
+    parts = joint_parts(name) or (name,)
+    if isinstance(name, str) and labels.source is None and not set(parts) <= set(labels.columns):
+        raise no_source(name, tuple(labels.held), argument)
+    axes = parse_groups(name, labels.columns, argument)
+    if len(axes) > 1:
+        raise ArgumentError(f'`{argument}` must name one clustering, a column or several joined; got "{name}".')
+    return axes[0]
 
 
 # Means of cells, and functions of them, with errors by prompt
@@ -316,22 +309,6 @@ def _one_board(rows: JudgedRows, use: IntArray, options: ResolvedCov) -> pd.Data
     return frame
 
 
-def rank_table(boards: pd.DataFrame) -> pd.DataFrame:
-    """Rank correlations between the boards of two judges, over the models that both have; NaN below three models.
-
-    Kendall's is tau-b. Of over 100 judges those with most comparisons are compared.
-    """
-    n = boards["n"].groupby(level="judge").sum().sort_values(ascending=False, kind="stable")
-    judges = [name for name in boards.index.unique("judge") if name in n.index[:MOST_RANKED]]
-    wide = boards["estimate"].unstack("judge")[judges].round(12)
-    first, second = np.triu_indices(len(judges), 1)
-    known = wide.notna().to_numpy(dtype=float)
-    names = np.array(judges, dtype=object)
-    index = pd.MultiIndex.from_arrays([names[first], names[second]], names=["judge", "other"])
-    table = {name: wide.corr(method=name, min_periods=3).to_numpy()[first, second] for name in ("kendall", "spearman")}
-    return pd.DataFrame({**table, "n_models": (known.T @ known)[first, second].astype(int)}, index=index)
-
-
 def effect_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov, alpha: float) -> pd.DataFrame:
     """Judge-by-model effects: a judge's win rate of a model minus the mean of the judges, opponent by opponent.
 
@@ -468,52 +445,11 @@ def _adjusted(
     return residual + (factor * np.bincount(block, weights * residual) / weight)[block]
 
 
-# Judges beside each other, and the longest name of one, that fit into 80 characters.
-MOST_COLUMNS, LONGEST_NAME = 6, 8
+# Judges that are shown beside each other.
+MOST_COLUMNS = 6
 
 
-def short_names(n: pd.Series[int]) -> dict[str, str]:
-    """What judges are called in tables with several of them: a number each, where names are long.
-
-    Numbered from the judge with most comparisons (`n`), in that order; the names themselves where all are short.
-    """
-    order = [str(name) for name in n.sort_values(ascending=False, kind="stable").index]
-    if max(map(len, order)) <= LONGEST_NAME:
-        return {name: name for name in sorted(order)}
-    return {name: f"#{place}" for place, name in enumerate(order, 1)}
-
-
-def first_rows(headers: tuple[str, ...], names: list[str], table: pd.DataFrame, digits: dict[str, int]) -> Grid:
-    """The rows of a table that most comparisons are behind, under some names, columns with so many digits."""
-    first = table.assign(shown=names).sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)
-    cells = [
-        [p_value(value) if column == "p_adjusted" else fixed(value, places) for value in first[column]]
-        for column, places in digits.items()
-    ]
-    return Grid(headers, tuple(zip(first["shown"], *cells, strict=True)))
-
-
-def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | None, keys: dict[str, str]) -> Grid:
-    """A value for each model and judge, models that most judges have first.
-
-    `stands` marks values; without it models come in the order of their mean.
-    """
-    wide: pd.DataFrame = values.unstack("judge").dropna(how="all")
-    wide = wide[[name for name in keys if name in wide.columns][:MOST_COLUMNS]].dropna(how="all")
-    mean = wide.mean(axis=1) if stands is None else np.zeros(len(wide))
-    wide = wide.iloc[np.lexsort((-mean, -wide.notna().sum(axis=1)))[:MOST_ROWS]]
-    marks, space = np.full(wide.shape, ""), "" if stands is None else " "
-    if stands is not None:
-        marks = np.where(stands.unstack("judge", fill_value=False).loc[wide.index, wide.columns], "*", " ")
-    cells = [
-        [fixed(value, 3) + mark for value, mark in zip(*line, strict=True)]
-        for line in zip(wide.to_numpy(), marks, strict=True)
-    ]
-    rows = tuple((str(model), *line) for model, line in zip(wide.index, cells, strict=True))
-    return Grid((corner, *(keys[judge] + space for judge in wide.columns)), rows)
-
-
-@keeps("agreement", "overall", "boards", "ranks", "effects", "position", "variance")
+@keeps("agreement", "overall", "boards", "effects", "position", "variance")
 @dataclass(frozen=True, eq=False, repr=False)
 class Judging(Shown):
     """Judges of a board set against each other; immutable.
@@ -539,9 +475,8 @@ class Judging(Shown):
         agreement of all pairs of verdicts with se and dof, krippendorff, fleiss (NaN where not every judge saw all),
         n_shared ((prompt, pair) with two judges or more), n_units, fewest_judges and most_judges.
     boards : DataFrame
-        Indexed by (judge, model); columns estimate (win rate), se, dof, rank and n.
-    ranks : DataFrame
-        Indexed by (judge, other); columns kendall, spearman and n_models, for at most 100 judges.
+        Indexed by (judge, model); columns estimate (win rate), se, dof, rank and n. Rank correlations of judges are
+        ``boards["estimate"].unstack("judge").corr("kendall")``.
     effects : DataFrame
         Indexed by (judge, model); columns effect, se, dof, p_value, p_adjusted, stands, opponents and n.
     position : DataFrame
@@ -578,7 +513,6 @@ class Judging(Shown):
     agreement: pd.DataFrame
     overall: pd.Series[float]
     boards: pd.DataFrame
-    ranks: pd.DataFrame
     effects: pd.DataFrame
     position: pd.DataFrame
     variance: pd.DataFrame
@@ -642,7 +576,6 @@ def judging_of(
         options = resolve_cov(CovOptions(), clustered=True)
     has_board = np.bincount(rows.judge) >= min_shared
     agreement, overall = agreement_table(rows, options, min_shared)
-    boards = board_table(rows, has_board, options)
     return Judging(
         judge=judge,
         prompt=prompt,
@@ -654,8 +587,7 @@ def judging_of(
         options=options,
         agreement=agreement,
         overall=overall,
-        boards=boards,
-        ranks=rank_table(boards),
+        boards=board_table(rows, has_board, options),
         effects=effect_table(rows, has_board, options, alpha),
         position=position_table(rows, options, int(min_shared), alpha),
         variance=variance_table(rows),
@@ -664,8 +596,8 @@ def judging_of(
 
 
 def summarize_judging(judging: Judging) -> Summary:
-    """Tables and sentences on judges."""
-    overall, keys = judging.overall, short_names(judging.position["n"])
+    """Tables, of the rows that most comparisons are behind, and sentences on judges."""
+    overall, effects = judging.overall, judging.effects
     facts = (
         ("Judges", f"{judging.n_judges} ({judging.judge})"),
         ("Prompts", f"{judging.n_prompts} ({judging.prompt})"),
@@ -674,32 +606,21 @@ def summarize_judging(judging: Judging) -> Summary:
         ("Agreement", f"{number(overall['agreement'])} (se {number(overall['se'])})"),
         ("Krippendorff's alpha", number(overall["krippendorff"])),
     )
-    agreement = judging.agreement.join(judging.ranks["kendall"])
-    by_judge = first_rows(
-        ("judge", "left - 1/2", "bias", "std err", "adj. p", "same both ways", "n"),
-        [name if keys[name] == name else f"{keys[name]} {name}" for name in judging.position.index],
-        judging.position,
-        {"left": 3, "bias": 3, "se": 3, "p_adjusted": 3, "consistent": 2, "n": 0},
+    position, agreement, shown = (
+        table.sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)
+        for table in (judging.position, judging.agreement, effects[effects["stands"]])
     )
-    by_two = first_rows(
-        ("two judges", "agree", "std err", "kappa", "tau", "n"),
-        [f"{keys[judge]}, {keys[other]}" for judge, other in agreement.index],
-        agreement,
-        {"agreement": 3, "se": 3, "kappa": 3, "kendall": 2, "n": 0},
-    )
-    components = tuple(
-        (str(name), number(variance), fixed(100.0 * share, 1), number(sd), f"{levels:.0f}")
-        for name, variance, share, sd, levels in judging.variance.dropna(subset=["variance"]).itertuples()
-    )
-    grids = (
-        by_judge,
-        by_two,
-        wide_grid("win rate", judging.boards["estimate"], None, keys),
-        wide_grid("judge - mean", judging.effects["effect"], judging.effects["stands"], keys),
-        Grid(("component", "variance", "share, %", "sd of an effect", "levels"), components),
+    rates = judging.boards["estimate"].unstack("judge")
+    tables = (
+        position[["left", "bias", "se", "p_adjusted", "consistent", "n"]],
+        agreement[["agreement", "se", "kappa", "n"]],
+        rates[[name for name in position.index if name in rates][:MOST_COLUMNS]].head(MOST_ROWS),
+        shown[["effect", "se", "p_adjusted", "n"]],
+        judging.variance.dropna(subset=["variance"]),
     )
     sentences = (*_on_agreement(judging), *_on_position(judging), *_on_effects(judging), *_on_variance(judging))
-    return Summary("evalreg judges", facts, tuple(grid for grid in grids if grid.rows), sentences)
+    grids = tuple(show(table).grids[0] for table in tables if table.size)
+    return Summary("evalreg judges", facts, grids, sentences)
 
 
 def _on_agreement(judging: Judging) -> Iterator[str]:
@@ -708,8 +629,8 @@ def _on_agreement(judging: Judging) -> Iterator[str]:
         yield f"{judging.n_prompts} prompts are few for errors by prompt, which may be too small."
     yield (
         "Verdicts are compared by (prompt, pair of models), one a judge: the model with the higher mean score over the "
-        "judge's rows, both orders together, and a tie where that is one half. kappa is Cohen's; tau is Kendall's "
-        "between the judges' boards. Errors are for these judges."
+        "judge's rows, both orders together, and a tie where that is one half. kappa is Cohen's. Errors are for these "
+        "judges."
     )
     if few := n * (n - 1) // 2 - len(judging.agreement):
         yield f"{few} of {n * (n - 1) // 2} pairs of judges share fewer comparisons than `min_shared`, {least}."
@@ -739,7 +660,7 @@ def _on_position(judging: Judging) -> Iterator[str]:
         f"{judging.alpha:g} (Holm)."
     )
     if np.isfinite(table["consistent"]).any():
-        yield "same both ways: the share of (prompt, pair) seen in both orders whose verdict did not turn."
+        yield "consistent: the share of (prompt, pair) seen in both orders whose verdict did not turn."
     if without:
         yield f"No position bias of {listed(without)}: too few {few}."
 
@@ -749,9 +670,9 @@ def _on_effects(judging: Judging) -> Iterator[str]:
     judges, models = (boards.index.get_level_values(level).nunique() for level in ("judge", "model"))
     if len(effects):
         yield (
-            "judge - mean is how much more a judge gives a model than the mean of the judges, opponent by opponent; "
+            "effect is how much more a judge gives a model than the mean of the judges, opponent by opponent; "
             f"{int(effects['stands'].sum())} of {int(effects['p_adjusted'].notna().sum())} are significant at "
-            f"{judging.alpha:g} (Holm over all), marked *."
+            f"{judging.alpha:g} (Holm over all), and shown."
         )
     if without := judging.n_judges - judges:
         few = f"fewer than {judging.min_shared} comparisons"
@@ -876,21 +797,14 @@ def variance_table(rows: JudgedRows) -> pd.DataFrame:
     multiples = np.array([2.0 if name in OF_MODELS else 1.0 for name in names])
     levels = [*map(_n_levels, designs.values()), rows.n_rows]
     total = float(multiples @ variances)
-    table = {}
+    table = {name: (np.nan, np.nan, np.nan, 0) for name in POSITION if name not in names}
     for members in sets:
-        added = float(multiples[members] @ variances[members])
-        alone = len(members) == 1
-        sd = np.sqrt(variances[members[0]]) if alone and variances[members[0]] >= 0 else np.nan
+        added, alone = float(multiples[members] @ variances[members]), variances[members[0]]
+        sd = np.sqrt(alone) if len(members) == 1 and alone >= 0 else np.nan
         share = added / total if total > 0 else np.nan
         table[" + ".join(names[i] for i in members)] = (added, share, sd, min(levels[i] for i in members))
-    for name in POSITION:
-        if name not in names:
-            table[name] = (np.nan, np.nan, np.nan, 0)
     frame = pd.DataFrame.from_dict(table, orient="index", columns=["variance", "share", "effect_sd", "levels"])
-    ranked = {name: place for place, name in enumerate([*POSITION, *names])}
-    frame = frame.loc[sorted(frame.index, key=lambda name: ranked[name.split(" + ")[0]])]
-    frame.index.name = "component"
-    return frame
+    return frame.rename_axis("component")
 
 
 def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, float], tuple[str, ...]]:

@@ -17,7 +17,7 @@ from evalreg.covariance.crossed import crossed_variance, subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
 from evalreg.data.clusters import Codes, Groups, as_codes, joint
 from evalreg.data.frame import restrict
-from evalreg.estimators.comparison_page import comparison_brief, comparison_summary, difference_page
+from evalreg.estimators.comparison_page import adjusted_text, comparison_brief, comparison_summary, difference_page
 from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
@@ -198,12 +198,7 @@ class Comparison(Printed, Hinting):
         results, joint = self.results, " joint" if self.adjust == "single-step" else ""
         what = f"Differences in {results.estimate.about.outcome}, model less baseline,"
         text = caption_text(results.estimate, results.cov, "questions", alpha, what, joint)
-        n, adjust = len(self.facts.index), self.adjust
-        if n == 1:
-            return text
-        return (
-            f"{text} p-values are {'not adjusted' if adjust is None else f'adjusted ({adjust})'} for {n} differences."
-        )
+        return f"{text} {adjusted_text(self.adjust, len(self.facts.index))}".rstrip()
 
     def plot(self, *, alpha: float = 0.05, figsize: FigSize = None, ax: Axes | None = None) -> Axes:
         """The differences with their intervals and a line at zero.
@@ -261,10 +256,8 @@ class Comparison(Printed, Hinting):
         str
             A paragraph that also says how p-values allow for the number of pairs.
         """
-        n = len(self.facts.index)
-        how = f"adjusted ({self.adjust})" if self.adjust else "not adjusted"
-        more = (f"The p-values are {how} for the number of differences ({n}).",) if n > 1 else ()
-        return methods_text(self.results, alpha, markup, more)
+        more = filter(None, [adjusted_text(self.adjust, len(self.facts.index))])
+        return methods_text(self.results, alpha, markup, tuple(more))
 
     def to_json(self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05) -> str:
         """The table of differences, their covariance and the summary, as strict JSON; `read_results` reads it.

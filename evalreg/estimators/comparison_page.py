@@ -12,7 +12,7 @@ from scipy import special
 
 from evalreg.checks import few_of, muted
 from evalreg.data.clusters import axis_name
-from evalreg.inference.ranks import unadjusted_text
+from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable
@@ -166,6 +166,13 @@ def _printed_facts(comparison: Compared) -> list[tuple[str, str]]:
     return [(label, value) for label, value in facts.items() if value]
 
 
+def adjusted_text(adjust: PairAdjustName | None, n: int) -> str:
+    """How p-values, and joint intervals, allow for the number of differences; nothing of one."""
+    what = "p-values and intervals" if adjust == "single-step" else "p-values"
+    how = "not adjusted" if adjust is None else f"adjusted ({adjust})"
+    return f"The {what} are {how} for the number of differences ({n})." if n > 1 else ""
+
+
 _JOINT = "joint: c in place of t, with P(max over differences of |T| <= c) = 1 - alpha"
 
 
@@ -185,9 +192,7 @@ def difference_page(comparison: Compared, alpha: float, seed: Seed, *, pictures:
     baseline = named(baselines[0]) if len(baselines) == 1 else None
     methods, note = page.methods, f"Each difference is the model less {baseline or 'the baseline'}."
     if n > 1:
-        both = "p-values and intervals are" if joint or adjust is None else "p-values, not intervals, are"
-        how = "not adjusted" if adjust is None else f"adjusted ({adjust})"
-        methods = (*methods, f"{both} {how} for the number of differences ({n}).")
+        methods = (*methods, adjusted_text(adjust, n))
         level = level_text(alpha)
         each = f" Each {level} interval is that of one difference by itself; it does not allow for their number."
         note += f" The intervals hold for all {n} differences at once, at {level}." if joint else each

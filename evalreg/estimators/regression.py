@@ -135,15 +135,11 @@ def named_family(family: Any) -> FamilyName | Family:
         return family
     from statsmodels.genmod import families
 
-    if isinstance(family, type) and issubclass(family, families.Family):
-        raise ArgumentTypeError(
-            f"`family` must be an instance of a statsmodels family; got the class {family.__name__}. Write "
-            f"sm.families.{family.__name__}()."
-        )
     if not isinstance(family, families.Family):
+        got = f"the class {family.__name__}" if isinstance(family, type) else type(family).__name__
         raise ArgumentTypeError(
-            '`family` must be "gaussian", "binomial" or "poisson", or a statsmodels family such as '
-            f"sm.families.Binomial(); got {type(family).__name__}."
+            '`family` must be "gaussian", "binomial" or "poisson", or an instance of a statsmodels family such as '
+            f"sm.families.Binomial(); got {got}."
         )
     links = families.links
     canonical: dict[tuple[type, type], FamilyName] = {

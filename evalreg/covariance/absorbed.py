@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalreg.checks import FloatArray, listed
-from evalreg.covariance.leverage import ClusterLeverage, LeveragePart, full_leverage_directions, parts_by_norm, root_of
+from evalreg.covariance.leverage import ClusterLeverage, LeveragePart, adjusted_parts, full_leverage_directions, root_of
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
@@ -94,22 +94,22 @@ def adjusted_clusters(
     With what leads from them to the parameters, (K, n_params), and the leverages.
     """
     scores, root, turn, bread = _columns_of(estimate, by, known)
-    parts, n_wide, few = list[LeveragePart](), 0, turn.shape[0] < root.shape[1]
-    wide = np.ones(scores.n_clusters(by), dtype=bool)
+    totals, few = np.empty((scores.n_clusters(by), root.shape[1])), turn.shape[0] < root.shape[1]
+    parts, of_many, wide = list[LeveragePart](), list[FloatArray](), np.ones(len(totals), dtype=bool)
     for clusters, blocks in scores.narrow(by):
-        for which, members in () if clusters is None else clusters.alike(HELD):
+        for some, members in () if clusters is None else clusters.alike(HELD):
             assert clusters is not None
-            Z, wide[clusters.which[which]] = next(clusters.rows(members, root)), False
-            K, rows = Z @ np.swapaxes(Z, 1, 2), (clusters, members, root)
-            few_rows = few or turn.shape[0] < members.shape[1]
-            parts += parts_by_norm(clusters.which[which], clusters.totals[which] @ root, K, power, few_rows, *rows)
+            which, Z = clusters.which[some], next(clusters.rows(members, root))
+            M, few_rows, rows = Z @ np.swapaxes(Z, 1, 2), few or turn.shape[0] < members.shape[1], (clusters, members)
+            totals[which], more = adjusted_parts(clusters.totals[some] @ root, M, power, few_rows, Z, *rows, root)
+            wide[which], parts = False, [*parts, *more]
         for block in blocks:
             L = block.gram if is_identity(root) else root.T @ block.gram @ root
-            parts += parts_by_norm(n_wide + np.arange(len(L)), block.totals @ root, L, power, few)
-            n_wide += len(L)
-    totals, places = np.empty((wide.size, root.shape[1])), np.flatnonzero(wide)
-    for part in parts:
-        totals[places[part.which] if part.clusters is None else part.which] = part.totals
+            adjusted, more = adjusted_parts(block.totals @ root, L, power, few)
+            of_many.append(adjusted)
+            parts += more
+    if wide.any():
+        totals[wide] = np.concatenate(of_many)
     return totals, bread, ClusterLeverage(tuple(parts), turn)
 
 

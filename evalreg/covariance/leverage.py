@@ -37,6 +37,7 @@ from evalreg.numerics.matrices import (
     compressed,
     dense,
     faster_dense,
+    inverse_root,
     is_identity,
     parts_of,
     row_products,
@@ -97,8 +98,8 @@ class Powers:
     @held_property
     def _series(self) -> FloatArray:
         """a_j = a_(j-1) (p + j - 1)/j, a_0 = 1, from j = 1 on, as far as they tell."""
-        most = np.log(np.finfo(float).eps / 16) / np.log(max(self.norm or 0.0, np.finfo(float).tiny))
-        j = np.arange(1, int(most) + 2)
+        degree = np.log(np.finfo(float).eps / 16) / np.log(max(self.norm or 0.0, np.finfo(float).tiny))
+        j = np.arange(1, max(int(np.ceil(degree)), 2))
         return np.asarray(np.cumprod((self.power + j - 1) / j), dtype=np.float64)
 
     @held_property
@@ -168,19 +169,15 @@ class LeveragePart:
     W_gU_g', or W_gW_g'.
     """
 
-    which: IntArray  # places among the clusters, of M_g = L_g among those of this kind
-    unadjusted: FloatArray  # R'T_g, shape (n_clusters, K)
     powers: Powers
     clusters: NarrowClusters | None = None
     members: Any = None  # (n_clusters, size): their rows
     root: Any = None
 
     @property
-    def totals(self) -> FloatArray:
-        """(I - L_g)^-p R'T_g, shape (n_clusters, K): t + t F_g L_g, or t + t Z_g'F_g Z_g."""
-        t, Z = self.unadjusted[:, None], None if self.clusters is None else next(self._rows(slice(None), self.root))
-        change = self.powers.change(t if Z is None else t @ np.swapaxes(Z, 1, 2))
-        return np.asarray((t + change @ (self.powers.M if Z is None else Z))[:, 0])
+    def n_clusters(self) -> int:
+        """How many."""
+        return int(self.powers.M.shape[0])
 
     def _rows(self, some: slice, *maps: FloatArray) -> Iterator[FloatArray]:
         assert self.clusters is not None
@@ -194,26 +191,34 @@ class LeveragePart:
     def forms(self, T: FloatArray) -> Iterator[tuple[FloatArray, FloatArray | None, FloatArray]]:
         """W_g, whose product with it is D_g (None: U_g), and with which it is U_g, a few clusters at a time."""
         if self.clusters is None:
-            for some in parts_of(len(self.which), max((HELD >> 6) // T.size, 1)):
-                yield self.powers.times(T.T, some), None, self.powers.M[some]
+            for some in parts_of(self.n_clusters, max((HELD >> 6) // T.size, 1)):
+                yield self.powers.times(np.ascontiguousarray(T.T), some), None, self.powers.M[some]
             return
-        for some in parts_of(len(self.which), max(HELD // T.size, 1)):
+        for some in parts_of(self.n_clusters, max(HELD // T.size, 1)):
             V, Z = self._rows(some, self.root @ T, self.root)
             W = self.powers.times(np.swapaxes(V, 1, 2), some)
             yield W, W, Z
 
 
-def parts_by_norm(
-    which: IntArray, totals: FloatArray, M: FloatArray, power: float, few: bool, *rows: Any
-) -> Iterator[LeveragePart]:
-    """Clusters with a short series, and those without; `few` says that it is wanted in fewer columns than M has."""
-    norm = np.sqrt(np.einsum("gij,gij->g", M, M))
+def adjusted_parts(
+    totals: FloatArray, M: FloatArray, power: float, few: bool, Z: FloatArray | None = None, *rows: Any
+) -> tuple[FloatArray, list[LeveragePart]]:
+    """(I - L_g)^-p t of totals t = R'T_g, (n_clusters, K), and parts of clusters with a short series and without.
+
+    t + t F_g L_g, or t + t Z_g'F_g Z_g. `few` says that fewer columns are asked for than M_g has.
+    """
+    norm, adjusted, parts = np.sqrt(np.einsum("gij,gij->g", M, M)), totals.copy(), list[LeveragePart]()
     short = norm <= (FEW_COLUMNS_NORM if few else SERIES_NORM)
     for some, largest in ((short, np.max(norm[short], initial=0.0)), (~short, None)):
         if some.any():
             chosen: Any = slice(None) if some.all() else some
-            of_rows = (rows[0], rows[1][chosen], rows[2]) if rows else ()
-            yield LeveragePart(which[chosen], totals[chosen], Powers(M[chosen], power, largest), *of_rows)
+            clusters, members, root = (rows[0], rows[1][chosen], rows[2]) if rows else (None, None, None)
+            part = LeveragePart(Powers(M[chosen], power, largest), clusters, members, root)
+            t, maps = totals[chosen][:, None], part.powers.M if Z is None else Z[chosen]
+            change = part.powers.change(t if Z is None else t @ np.swapaxes(maps, 1, 2))
+            adjusted[chosen] += (change @ maps)[:, 0]
+            parts.append(part)
+    return adjusted, parts
 
 
 def entry_forms(
@@ -325,13 +330,6 @@ class CountedDof:
 def fixed_dof(rule: DofName | float, smallest: float) -> float:
     """The degrees of freedom of every contrast, under a rule that looks at none; `smallest` is the smallest G - 1."""
     return np.inf if rule == "normal" else smallest if rule == "min" else float(rule)
-
-
-def whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:
-    """Contrasts scaled so that their expected covariance under the working model is the identity; NaN if singular."""
-    unit = np.sqrt(np.diag(expected))
-    values, axes = np.linalg.eigh((expected + expected.T) / (2 * np.outer(unit, unit)))
-    return (axes / np.sqrt(np.where(values > 0, values, np.nan))).T @ (contrasts / unit[:, None])
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -528,7 +526,7 @@ class CellLeverage:
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, n_cells)."""
-        q, scaled = contrasts.shape[0], whiten(contrasts, (contrasts * self.trace) @ contrasts.T)
+        q, scaled = contrasts.shape[0], inverse_root((contrasts * self.trace) @ contrasts.T, 0.0).T @ contrasts
         squares, variance = np.sum(scaled**2, axis=0), 0.0
         for part in self._parts:
             products = scaled.T @ scaled[:, part]
@@ -598,7 +596,7 @@ class ClusterLeverage:
     @property
     def n_clusters(self) -> int:
         """How many."""
-        return sum(len(part.which) for part in self.parts)
+        return sum(part.n_clusters for part in self.parts)
 
     def dof(self, contrasts: FloatArray) -> FloatArray:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_coefficients)."""
@@ -670,7 +668,7 @@ class ClusterLeverage:
             expected += np.einsum("gsn,gtn->st", left, right, optimize=True)
             expected -= np.einsum("gsk,gtk->st", u, u, optimize=True)
         variance, products = 0.0, np.zeros((q * k, q * k))
-        for left, right, u in self._forms(self.root.T @ whiten(contrasts, expected).T):
+        for left, right, u in self._forms(self.root.T @ contrasts.T @ inverse_root(expected, 0.0)):
             d, uu = left @ np.swapaxes(right, 1, 2), u @ np.swapaxes(u, 1, 2)
             traces = np.einsum("gss->g", d)
             variance += float(np.sum(traces**2) - 2 * np.sum(traces * np.einsum("gss->g", uu)))

@@ -27,6 +27,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.numerics.limits import ROUNDING, SMALLEST_LEVEL
+from evalreg.numerics.matrices import inverse_root
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
@@ -190,15 +191,6 @@ class JointTest:
     df_denom: float
     reason: str = ""  # why the statistic is NaN; empty otherwise
     note: str = ""  # what so few clusters do to the test; empty where they are enough
-
-
-def inverse_root(matrix: FloatArray, least: float = ROUNDING) -> FloatArray:
-    """R with R R' = V^-1 of symmetric matrices (..., q, q); NaN where an eigenvalue is `least` or less."""
-    spread = np.einsum("...ii->...i", matrix)
-    unit = np.sqrt(np.where(spread > 0, spread, 1.0))
-    values, axes = np.linalg.eigh(matrix / (unit[..., :, None] * unit[..., None, :]))
-    regular = (values[..., :1] > least * values[..., -1:]) & np.all(spread > 0, axis=-1, keepdims=True)
-    return axes / unit[..., :, None] / np.sqrt(np.where(regular, values, np.nan))[..., None, :]
 
 
 def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> FloatArray:

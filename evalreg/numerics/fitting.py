@@ -16,7 +16,7 @@ from evalreg.choices import FamilyName
 from evalreg.errors import CollinearityError, ConvergenceError
 from evalreg.numerics.basis import Basis, basis_of
 from evalreg.numerics.limits import ROUNDING, SETTLED, SINGULAR
-from evalreg.numerics.matrices import parts_of
+from evalreg.numerics.matrices import inverse_root, parts_of
 
 # Rows whose variance, or working weight, is below this fraction of the largest are fitted without error.
 SEPARATED = 1e-6
@@ -206,15 +206,10 @@ def newton(evaluate: Evaluate, n_coefficients: int, start: FloatArray | None = N
 
 def _inverse(information: FloatArray) -> FloatArray | None:
     """Inverse by way of unit diagonals, whatever the units of the coefficients; None where there is none."""
-    diagonal = np.diag(information)
-    if not np.all(np.isfinite(information)) or np.any(diagonal <= 0):
+    if not np.all(np.isfinite(information)):
         return None
-    unit = np.sqrt(diagonal)
-    values, axes = np.linalg.eigh(information / np.outer(unit, unit))
-    if values.size and values[0] <= SINGULAR * values[-1]:
-        return None
-    turned = axes / unit[:, None]
-    return np.asarray((turned / values) @ turned.T, dtype=np.float64)
+    root = inverse_root(information, SINGULAR)
+    return None if np.isnan(root).any() else root @ root.T
 
 
 SILENT_SECONDS = 2.0

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.limits import HELD
+from evalreg.numerics.limits import HELD, ROUNDING
 
 Matrix: TypeAlias = Any
 """A dense array or a scipy sparse array."""
@@ -248,6 +248,15 @@ def white(totals: Matrix, bread: Matrix) -> FloatArray:
 def square_of_rows(squares: FloatArray, bread: Matrix) -> FloatArray:
     """B'T'TB of rows with an entry in one column each, from the sum of their squares in each column."""
     return inner_products(scale_rows(bread, np.sqrt(squares)))
+
+
+def inverse_root(matrix: FloatArray, least: float = ROUNDING) -> FloatArray:
+    """R with R R' = V^-1 of symmetric matrices (..., q, q); NaN where an eigenvalue is `least` or less."""
+    spread = np.einsum("...ii->...i", matrix)
+    unit = np.sqrt(np.where(spread > 0, spread, 1.0))
+    values, axes = np.linalg.eigh(matrix / (unit[..., :, None] * unit[..., None, :]))
+    regular = (values[..., :1] > least * values[..., -1:]) & np.all(spread > 0, axis=-1, keepdims=True)
+    return axes / unit[..., :, None] / np.sqrt(np.where(regular, values, np.nan))[..., None, :]
 
 
 def inner_products(matrix: Matrix) -> FloatArray:

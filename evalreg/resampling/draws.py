@@ -16,9 +16,8 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.posterior import refuse_population
 from evalreg.inference.simultaneous import block_stream
-from evalreg.inference.wald import inverse_root
 from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
-from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense, stacked
+from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense, inverse_root, stacked
 from evalreg.scores.stacking import MappedScores
 
 WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb"]

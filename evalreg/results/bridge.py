@@ -14,10 +14,10 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Labels
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.inference.wald import inverse_root
 from evalreg.numerics.basis import EXACT_FROM, basis_of, refuse_singular
 from evalreg.numerics.fitting import Fitted, residuals_of
 from evalreg.numerics.limits import OFF, ROUNDING, SETTLED, SINGULAR
+from evalreg.numerics.matrices import inverse_root
 from evalreg.report.summaries import covariance_text
 from evalreg.results.fitted import FittedModel, labels_of
 from evalreg.scores.rows import InfluenceScores, RowScores

@@ -339,26 +339,24 @@ def evals(request: Request) -> Reply:
         parts = {str(name): Rows(rows.frame[labels == name]) for name in labels.unique()}
     function = "compare" if "baseline" in request.options else "mean"
     request.refuse_others(function, ("adjust",))
-    results = {}
+    results, options = {}, {name: value for name, value in request.of(function).items() if name != "adjust"}
+    if function == "mean":
+        options = {"by": "model"} | options
     for name, part in parts.items():
-        options = request.of(function)
-        options.pop("adjust", None)
-        if function == "mean":
-            part = part if part.has("model") else replace(part, data=part.frame.assign(model="model"), log=None)
-            options.setdefault("by", "model")
+        frame = part.frame if function == "compare" or part.has("model") else part.frame.assign(model="model")
         with within(name), muted():
-            results[name] = call(function, replace(part, log=None), options)
+            results[name] = call(function, replace(part, data=frame, log=None), options)
     if request.form in ("csv", "latex", "json"):  # which have no place for notes
         issue(said_once(results))
     suite = er.join_evals(results, **request.among("form", "adjust"))
-    average = None
+    more: dict[str, Any] = {}
     if request.get("average"):
         with _of_option("average", weights="eval_weights"):
-            average = suite.average(request.get("eval_weights"), tasks=request.get("tasks", "fixed"))
+            more["average"] = suite.average(request.get("eval_weights"), tasks=request.get("tasks", "fixed"))
     if request.get("figure"):
-        show, alpha = request.get("show"), request.alpha
-        draw(lambda: suite.plot(show, average=average or False, alpha=alpha), request.get("figure"))
-    return Reply(suite, more={} if average is None else {"average": average}, beside=beside)
+        show, average = request.get("show"), more.get("average", False)
+        draw(lambda: suite.plot(show, average=average, alpha=request.alpha), request.get("figure"))
+    return Reply(suite, more=more, beside=beside)
 
 
 def report(request: Request) -> Reply:

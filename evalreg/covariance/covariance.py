@@ -121,13 +121,15 @@ class Term:
         assert self.leverage is not None
         if self.contrasts is None:
             return self.leverage.dof(dense(C))
-        pairs_dof = None
+        dof = None
         if isinstance(self.leverage, CellLeverage):
             if self.leverage.parameters is not None and is_identity(C):
                 return self.leverage.parameters
-            if _many_pairs(C, self.contrasts):
-                pairs_dof = self.leverage.of_pairs(C, self._projected)
-        return self.leverage.dof(self._product(C)) if pairs_dof is None else pairs_dof
+            # Of more combinations than contrasts, of one or two each, as all differences of a board are.
+            if sparse.issparse(self.contrasts) and C.shape[0] > C.shape[1]:
+                of_two = np.isin(np.diff(compressed(C).indptr), (1, 2)).all()
+                dof = self.leverage.of_pairs(C, self._projected) if of_two else None
+        return self.leverage.dof(self._product(C)) if dof is None else dof
 
     def _product(self, C: Matrix) -> Matrix:
         """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
@@ -175,15 +177,6 @@ class Term:
         if self.blind is None:
             return np.zeros(C.shape[0], dtype=bool)
         return np.asarray(np.any(_moved(C, self.blind) != 0, axis=1))
-
-
-def _many_pairs(C: Matrix, contrasts: Matrix) -> bool:
-    """Whether there are more combinations than contrasts, of two of them each."""
-    return (
-        sparse.issparse(contrasts)
-        and C.shape[0] > C.shape[1]
-        and bool(np.all(np.isin(np.diff(compressed(C).indptr), (1, 2))))
-    )
 
 
 def _moved(C: Matrix, directions: FloatArray) -> FloatArray:

@@ -37,7 +37,7 @@ def subset_signs(dims: list[tuple[int, ...]]) -> FloatArray:
     alone give.
     """
     axes = sorted({axis for subset in dims for axis in subset})
-    sets = [set(chosen) for size in range(1, len(axes) + 1) for chosen in combinations(axes, size)]
+    sets = [{axes[i] for i in chosen} for chosen in subsets(len(axes))]
     return np.array([[float(sign(subset)) if set(subset) <= chosen else 0.0 for subset in dims] for chosen in sets])
 
 

@@ -97,12 +97,7 @@ def naive_term(estimate: Estimate) -> Term:
         matrix[rounding, :] = matrix[:, rounding] = 0.0
         return Term((), (), n, matrix, None, None, no_loss, counted=float(n - estimate.n_coefficients))
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
-    matrix = estimate.scores.meat(estimate.family.unit, scale_rows(bread, scale))
-    equal = _of_equal_values(estimate)
-    matrix[equal, :] = matrix[:, equal] = 0.0
-    variance = cells.squares / cells.weight**2 * scale**2
-    lost = touching(estimate.coefficient_map, cells.count < 2)
-    return Term((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
+    return _of_means(estimate, cells, 0.0, scale, touching(estimate.coefficient_map, cells.count < 2))
 
 
 def _refuse_single(cells: Cells, single: BoolArray, axis: Axis = ()) -> None:
@@ -323,7 +318,7 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
             'it, or use cov "HC0" or "HC1".'
         )
     if estimate.kind == "mean" and estimate.cells is not None and of_cells:
-        return _of_means(estimate, power, naive)
+        return _of_means(estimate, estimate.cells, power, np.ones(estimate.cells.count.size), naive.lost)
     if not power:
         matrix = estimate.scores.meat(None, estimate.bread)
     elif isinstance(estimate.scores, EngineMoments):
@@ -346,25 +341,26 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
     return replace(naive, matrix=matrix)
 
 
-def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
-    """Of means: the leverage of a row is its share in the weight of its cell."""
-    cells, scores, bread, refit = estimate.cells, estimate.scores, estimate.bread, estimate.refit
-    assert cells is not None
-    if not power:
-        matrix, squares = scores.meat(estimate.family.unit, bread), cells.squares
+def _of_means(estimate: Estimate, cells: Cells, power: float, scale: FloatArray, lost: BoolArray) -> Term:
+    """Of means of independent rows, each over (1 - h)^power of its share h in the weight of its cell, times `scale`."""
+    scores, unit, refit, bread = estimate.scores, estimate.family.unit, estimate.refit, estimate.bread
+    bread = scale_rows(bread, scale)
+    if not power or refit is None:
+        matrix, squares = scores.meat(unit, bread), cells.squares
     elif isinstance(scores, EngineScores):
-        assert refit is not None
         squares = scores.scaled_squares(refit.inverse_gram, power)
         matrix = square_of_rows(squares, bread)
     else:
-        assert refit is not None
         parts, squares = [], np.zeros(cells.count.size)
-        for block in with_every_row(scores).cells(estimate.family.unit or EVERY_ROW):
+        for block in with_every_row(scores).cells(unit or EVERY_ROW):
             totals = adjust_cell_totals(block.totals, scale_columns(block.gram, refit.inverse_gram), power)
             parts.append(square(totals, bread))
             squares += totals_of_columns(squared_entries(compressed(totals)))
         matrix = sum_blocks(iter(parts))
-    return replace(naive, matrix=matrix, leverage=WelchDof(squares / cells.weight**2, cells.count))
+    equal = _of_equal_values(estimate)
+    matrix[equal, :] = matrix[:, equal] = 0.0
+    dof = WelchDof(squares / cells.weight**2 * scale**2, cells.count)
+    return Term((), (), estimate.n_rows, matrix, dof, estimate.coefficient_map, lost)
 
 
 def errors_by_cell(

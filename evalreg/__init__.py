@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.shards import summarise as summarise
     from evalreg.estimators.win_rate import win_rate as win_rate
     from evalreg.inference.posterior import posterior as posterior
-    from evalreg.inference.ranks import rank_sets as rank_sets
+    from evalreg.inference.simultaneous import rank_sets as rank_sets
     from evalreg.inference.simultaneous import simultaneous as simultaneous
     from evalreg.logs.log import Log as Log
     from evalreg.logs.read import read_log as read_log
@@ -96,8 +96,7 @@ _NAMES = {
     "estimators.shards": "merged summarise",
     "estimators.win_rate": "win_rate",
     "inference.posterior": "posterior",
-    "inference.ranks": "rank_sets",
-    "inference.simultaneous": "simultaneous",
+    "inference.simultaneous": "rank_sets simultaneous",
     "logs.log": "Log",
     "logs.read": "read_log",
     "logs.tables": "read_table",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
+import math
 import numbers
 import os
 import re
@@ -173,6 +174,40 @@ def fraction(name: str, value: object) -> float:
             f"interval of {1 - float(value):.4g}. For {float(value):.4g} pass alpha={1 - float(value):.4g}."
         )
     return float(value)
+
+
+def checked_number(
+    name: str,
+    value: object,
+    rule: str = "",
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    most: float = math.inf,
+    remedy: str = "",
+) -> float:
+    """Return `value` as a finite float that keeps to a rule: above a number, at least one, at most one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ArgumentTypeError(f"`{name}` must be a number; got {type(value).__name__} {value!r}.")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise ArgumentError(f"`{name}` must be finite; got {number:g}.")
+    if not (above < number and least <= number <= most):
+        raise ArgumentError(f"`{name}` must {rule}; got {number:g}.{remedy}")
+    return number
+
+
+def checked_count(name: str, value: object, least: int, what: str) -> int:
+    """Return `value` if it is a whole number of at least `least`."""
+    number = checked_number(name, value)
+    if not least <= number <= LARGEST_COUNT or number != int(number):
+        raise ArgumentError(
+            f"`{name}` must be a whole number of {what}, at least {least} and at most 2**53; got {value!r}."
+        )
+    return int(number)
 
 
 def check_target(target: TargetName, n_population: object, refused: str | None) -> None:

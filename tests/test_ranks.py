@@ -13,8 +13,7 @@ from scipy import special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.inference.ranks import groups_of_unseparated, pairwise_table, rank_sets, separated
-from evalreg.inference.simultaneous import simultaneous
+from evalreg.inference.simultaneous import groups_of_unseparated, pairwise_table, rank_sets, separated, simultaneous
 
 NAMES = list("abcdefgh")
 

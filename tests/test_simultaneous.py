@@ -13,8 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import FormulaError
-from evalreg.inference.ranks import pairwise_table
-from evalreg.inference.simultaneous import family_of, simultaneous
+from evalreg.inference.simultaneous import family_of, pairwise_table, simultaneous
 
 # Five standard errors of the simulation, which is at most 0.004 in a critical value.
 CRITICAL = 0.02

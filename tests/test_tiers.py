@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.inference.ranks import tiers_of
+from evalreg.inference.simultaneous import tiers_of
 
 # What is compared here rests on the same draws, however many.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, NotAvailableError, ZeroVarianceWarning
-from evalreg.inference.selection import corrected, hybrid_level, quantile_unbiased, winning_values
+from evalreg.results.multiple_models import corrected, hybrid_level, quantile_unbiased, winning_values
 
 # Printed with eight decimals by the other package.
 PRINTED = 1e-7

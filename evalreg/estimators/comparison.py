@@ -11,7 +11,19 @@ import pandas as pd
 from scipy import special
 
 from evalreg import errors
-from evalreg.checks import BoolArray, FloatArray, Hinting, IntArray, fraction, issue, listed, repeated, with_hints
+from evalreg.checks import (
+    BoolArray,
+    FloatArray,
+    Hinting,
+    IntArray,
+    checked_count,
+    checked_number,
+    fraction,
+    issue,
+    listed,
+    repeated,
+    with_hints,
+)
 from evalreg.choices import CovName, DofName, RepairName, SscName
 from evalreg.covariance.crossed import crossed_variance, subsets, t_pvalues
 from evalreg.data.answers import Answers, ModelPairs, in_set
@@ -20,10 +32,8 @@ from evalreg.data.frame import restrict
 from evalreg.estimators.comparison_page import adjusted_text, comparison_brief, comparison_summary, difference_page
 from evalreg.inference.dependence import clusters_behind
 from evalreg.inference.intervals import EquivalenceName
-from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.inference.simultaneous import Seed, adjust_pvalues, family_of
+from evalreg.inference.simultaneous import PairAdjustName, Seed, adjust_pvalues, family_of, unadjusted_text
 from evalreg.inference.wald import Contrasts
-from evalreg.planning.power import checked_count, checked_number
 from evalreg.report.axes import FigSize, estimates_axes
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
 from evalreg.report.sentences import caption_text, difference_sentences

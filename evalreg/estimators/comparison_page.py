@@ -12,8 +12,7 @@ from scipy import special
 
 from evalreg.checks import few_of, muted
 from evalreg.data.clusters import axis_name
-from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.inference.simultaneous import Seed
+from evalreg.inference.simultaneous import PairAdjustName, Seed, unadjusted_text
 from evalreg.inference.wald import POWER
 from evalreg.planning.power import detectable
 from evalreg.report.documents import as_compact_json

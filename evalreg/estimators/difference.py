@@ -27,7 +27,7 @@ from evalreg.estimators.comparison import Comparison, Facts, facts_of
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.targets import PopulationSize, counts_clusters, noise_of_differences, of_benchmark
 from evalreg.inference.questions import mixed_scales
-from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
+from evalreg.inference.simultaneous import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.numerics.limits import CONSTANT
 from evalreg.numerics.matrices import Matrix, compressed, identity
 from evalreg.report.tables import span

@@ -17,6 +17,7 @@ from evalreg.checks import (
     IntArray,
     by_stratum,
     check_target,
+    checked_number,
     fraction,
     listed,
     option,
@@ -51,7 +52,6 @@ from evalreg.estimators.cells import (
 from evalreg.inference.intervals import Behind
 from evalreg.inference.questions import scale_notes, unequal_notes, unequal_rows
 from evalreg.inference.simultaneous import adjust_pvalues
-from evalreg.planning.power import checked_number
 from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.base import Cells
 from evalreg.scores.score_interval import ICC_MEAN, checked_icc, refuse_idle_icc

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.boards.board import Board, Pairs, gather_pairs
-from evalreg.checks import FloatArray, IntArray, by_stratum, listed, nearest, option, passed
+from evalreg.checks import FloatArray, IntArray, by_stratum, checked_number, listed, nearest, option, passed
 from evalreg.choices import BoardOptions, MissingName, OpponentsName
 from evalreg.covariance.options import CovOptions, requested_options
 from evalreg.data.clusters import Groups
@@ -24,7 +24,6 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, Independ
 from evalreg.estimate import About, Estimate, Refit, of_means, same_questions
 from evalreg.numerics.limits import FULL_LEVERAGE
 from evalreg.numerics.matrices import Matrix, compressed, dense, difference_rows, scale_columns, times, with_entries
-from evalreg.planning.power import checked_number
 from evalreg.results.results import estimator, results_of
 from evalreg.scores.base import Block, Cells, extremes
 from evalreg.scores.score_interval import ICC_MEAN, SingleMeans, rows_over_strata

@@ -211,7 +211,7 @@ def cluster_sums(estimate: Estimate, axis: Axis, squares: bool = True) -> Cluste
     return sums_of_cells(scores.as_means, cells, axis, compressed(1.0 * (dense(A) != 0)), squares) if single else None
 
 
-def sums_of_cells(scores: Scores, cells: Cells, axis: Axis, side: Matrix, squares: bool = True) -> ClusterSums:
+def sums_of_cells(scores: Scores, cells: Cells, axis: Axis, side: Matrix, squares: bool) -> ClusterSums:
     """Sums of cells, each with the sign that `side` (m, n_cells) gives it; weights count as rows."""
     signs, first, scale = compressed(side).T.tocsr(), 0, cells.count / cells.weight
     parts: list[tuple[FloatArray | IntArray, ...]] = []

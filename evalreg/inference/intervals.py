@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,13 +12,13 @@ from weakref import ref
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, option, passed
+from evalreg.checks import BoolArray, FloatArray, IntArray, checked_number, fraction, option, passed
 from evalreg.choices import IntervalName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import USUAL_LEVEL, t_quantile
 from evalreg.covariance.proportions import logit_interval, logit_statistic, proportion_interval
 from evalreg.covariance.terms import assemble
-from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
+from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
 from evalreg.inference.wald import Contrasts, JointTest, joint_by_rule, parse_contrasts, with_notes
@@ -350,13 +349,13 @@ def equivalence_table(
 def _bounds(margin: Any, kind: str) -> tuple[float, float]:
     """Lower and upper bound; the upper one is infinite for non-inferiority."""
     if isinstance(margin, tuple | list) and len(margin) == 2 and kind == "equivalence":
-        low, high = (_number(value) for value in margin)
+        low, high = (checked_number("margin", value) for value in margin)
         if not low < 0 < high:
             raise ArgumentError(
                 f"`margin` as two bounds must enclose zero, such as (-0.02, 0.01); got ({low:g}, {high:g})."
             )
         return low, high
-    size = _number(margin)
+    size = checked_number("margin", margin)
     if not size > 0:
         raise ArgumentError(
             f"`margin` must be positive: the largest difference that does not matter, in units of the score; got "
@@ -364,14 +363,6 @@ def _bounds(margin: Any, kind: str) -> tuple[float, float]:
             f"{', whatever the direction of the difference.' if size < 0 else '; ask for a test instead.'}"
         )
     return -size, (size if kind == "equivalence" else math.inf)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(f"`margin` must be a positive number, or two bounds around zero; got {value!r}.")
-    if not math.isfinite(value):
-        raise ArgumentError(f"`margin` must be finite; got {float(value)}.")
-    return float(value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -326,21 +326,21 @@ def critical_value(q: int, dof: float, alpha: float) -> float:
     return float(special.chdtri(q, alpha) / q if np.isinf(dof) else special.fdtri(q, dof, 1 - alpha))
 
 
-def share_shown(q: int, dof: float, alpha: float = USUAL_LEVEL) -> float:
+def share_shown(q: int, dof: float) -> float:
     """How often F(q, dof) rejects where chi-squared(q) does in 80%: effects of that noncentrality, by noncentral F."""
     if np.isinf(dof):
         return POWER
-    noncentrality = float(special.chndtrinc(float(special.chdtri(q, alpha)), q, 1 - POWER))
-    return float(1 - special.ncfdtr(q, dof, noncentrality, critical_value(q, dof, alpha)))
+    noncentrality = float(special.chndtrinc(float(special.chdtri(q, USUAL_LEVEL)), q, 1 - POWER))
+    return float(1 - special.ncfdtr(q, dof, noncentrality, critical_value(q, dof, USUAL_LEVEL)))
 
 
-def falsely_shown(q: int, dof: float, cluster_dof: float, alpha: float = USUAL_LEVEL) -> float:
+def falsely_shown(q: int, dof: float, cluster_dof: float) -> float:
     """How often F(q, dof) rejects where there is nothing, with variances and covariances from equal normal clusters.
 
     (v - q + 1)/(v q) W of v = `cluster_dof` is then F(q, v - q + 1) (Hotelling, 1931).
     """
     left = cluster_dof - q + 1
-    return float(special.fdtrc(q, left, critical_value(q, dof, alpha) * left / cluster_dof)) if left > 0 else 1.0
+    return float(special.fdtrc(q, left, critical_value(q, dof, USUAL_LEVEL) * left / cluster_dof)) if left > 0 else 1.0
 
 
 def thin_axis(cov: Covariance, C: FloatArray) -> str:

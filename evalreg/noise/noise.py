@@ -88,7 +88,7 @@ class Parts:
         return np.maximum(np.ceil(needed * (1 - EQUAL)), 1.0)
 
 
-def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: Codes | None = None) -> Parts:
+def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: Codes | None) -> Parts:
     """Parts of each column, left less right over the questions of both; where `right` is `NOBODY`, left alone.
 
     Answers are taken to be independent of each other given their questions, so that the noise of a mean over n

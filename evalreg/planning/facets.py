@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, fraction, issue, keeps, listed, nearest
+from evalreg.checks import BoolArray, FloatArray, checked_count, fraction, issue, keeps, listed, nearest
 from evalreg.choices import MissingName
 from evalreg.covariance.options import MOST_AXES
 from evalreg.covariance.special import FEW_CLUSTERS
@@ -24,7 +24,6 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregW
 from evalreg.numerics.limits import CONSTANT, EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.numerics.moments import moment_equations
-from evalreg.planning.power import checked_count
 from evalreg.report.tables import Grid, Shown, Summary, interval_text, number
 
 CROSS = " x "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ import pandas as pd
 import scipy
 from scipy import sparse
 
-from evalreg.checks import LARGEST_COUNT, FloatArray, fraction
+from evalreg.checks import FloatArray, checked_count, checked_number, fraction
 from evalreg.covariance.crossed import Widths, t_quantile
 from evalreg.covariance.leverage import cell_dof, cell_pieces
 from evalreg.errors import ArgumentError, ArgumentTypeError
@@ -25,30 +24,6 @@ from evalreg.numerics.limits import BLOCK, EQUAL, EXACT, HELD, LAST_DIGITS, ROUN
 from evalreg.numerics.roots import crossings
 from evalreg.resampling.draws import blocks
 from evalreg.scores.score_interval import NullVariance
-
-
-def checked_number(
-    name: str,
-    value: object,
-    rule: str = "",
-    *,
-    above: float = -math.inf,
-    least: float = -math.inf,
-    most: float = math.inf,
-    remedy: str = "",
-) -> float:
-    """Return `value` as a finite float that keeps to a rule: above a number, at least one, at most one."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(f"`{name}` must be a number; got {type(value).__name__} {value!r}.")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number of more than 308 digits
-        number = math.inf
-    if not math.isfinite(number):
-        raise ArgumentError(f"`{name}` must be finite; got {number:g}.")
-    if not (above < number and least <= number <= most):
-        raise ArgumentError(f"`{name}` must {rule}; got {number:g}.{remedy}")
-    return number
 
 
 def checked_delta(delta: object) -> float:
@@ -66,16 +41,6 @@ def checked_variance(name: str, value: object) -> float:
 def checked_icc(icc: object, remedy: str = "") -> float:
     """Return `icc` if it is a number from 0 to 1."""
     return checked_number("icc", icc, "lie between 0 and 1", least=0.0, most=1.0, remedy=remedy)
-
-
-def checked_count(name: str, value: object, least: int, what: str) -> int:
-    """Return `value` if it is a whole number of at least `least`."""
-    number = checked_number(name, value)
-    if not least <= number <= LARGEST_COUNT or number != int(number):
-        raise ArgumentError(
-            f"`{name}` must be a whole number of {what}, at least {least} and at most 2**53; got {value!r}."
-        )
-    return int(number)
 
 
 def checked_counts(name: str, values: Any, least: int, what: str) -> list[int]:

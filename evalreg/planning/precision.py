@@ -12,12 +12,12 @@ import pandas as pd
 import scipy
 from scipy.special import bdtr, betaln, ndtr
 
-from evalreg.checks import FloatArray, fraction
+from evalreg.checks import FloatArray, checked_count, checked_number, fraction
 from evalreg.covariance.crossed import half_widths, t_quantile
 from evalreg.errors import ArgumentError
 from evalreg.numerics.limits import EQUAL, EXACT, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.planning.pilot import pilot_of
-from evalreg.planning.power import LARGE, checked_count, checked_icc, checked_number, fewest
+from evalreg.planning.power import LARGE, checked_icc, fewest
 from evalreg.scores.score_interval import ICC_MEAN, NullVariance, Unseen, not_of_two
 
 DROPS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1)

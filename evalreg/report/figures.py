@@ -13,8 +13,7 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.intervals import tested_against
-from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
-from evalreg.inference.simultaneous import Seed
+from evalreg.inference.simultaneous import PAIR_ADJUSTMENTS, PairAdjustName, Seed
 from evalreg.report.axes import DOTTED, INK, dependence_axes, estimates_axes, inflation_axes, pairs_axes
 from evalreg.report.sentences import best_first, interval_rule, named
 from evalreg.report.summaries import covariance_text

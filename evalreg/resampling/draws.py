@@ -317,7 +317,7 @@ class Drawn:
         return -low, find_end(self.p, scale, alpha, marks)
 
 
-def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequence[float] = ()) -> float:
+def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequence[float]) -> float:
     """The largest gap whose p-value is above alpha, by bisection.
 
     Where it meets one of the gaps in `marks` (that of the value 0, say), it is that gap and not a number beside it.

@@ -152,7 +152,7 @@ def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
     return f"The difference, {named(board.index[0])} less {named(board.index[1])}, is {value})."
 
 
-def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
+def design_sentences(results: Any, rows: str) -> tuple[str, ...]:
     """Rows, clusters and the reference of intervals; sizes and what clusters do stand in tables."""
     cov, n = results.cov, results.nobs
     if not cov.axes:

@@ -23,9 +23,8 @@ from evalreg.errors import EvalregError, Note
 from evalreg.estimate import Estimate, cells_behind, check_estimate, rows_behind
 from evalreg.inference.dependence import assembled, clusters_on, design_effect, effective_rows
 from evalreg.inference.intervals import EquivalenceName, against_null, equivalence_table, intervals, joint_test, t_tests
-from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.rectification import human_labels, rectification_table
-from evalreg.inference.simultaneous import Seed
+from evalreg.inference.simultaneous import PairAdjustName, Seed
 from evalreg.inference.wald import as_contrast_results, few_notes, parse_contrasts
 from evalreg.report.axes import FigSize
 from evalreg.report.figures import FigureName, plot_results

@@ -10,12 +10,22 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from evalreg.checks import FloatArray, adjustment, fraction, issue, listed, nearest, option, passed, quotient
+from evalreg.checks import (
+    FloatArray,
+    adjustment,
+    checked_number,
+    fraction,
+    issue,
+    listed,
+    nearest,
+    option,
+    passed,
+    quotient,
+)
 from evalreg.covariance.crossed import Scored, Widths, t_quantile
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.matrices import compressed
-from evalreg.planning.power import checked_number
 from evalreg.report.summaries import ranks_text
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value, whole
 from evalreg.results.results import Results

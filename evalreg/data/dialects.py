@@ -47,25 +47,25 @@ def _refuse_text_among_numbers(frame: Lazy, names: Sequence[str]) -> None:
     """Raise if a column of numbers has text in some rows, as a CSV file that was imported leaves empty fields."""
     schema = schema_of(frame)
     numbers = [name for name in names if name in schema and (schema[name].is_numeric() or schema[name] == nw.Boolean)]
-    native = frame.to_native()
-    is_text = {name: native[name].typeof().isin(["text", "blob"]) for name in numbers}
     if not numbers:
         return
+    native, measures = frame.to_native(), []
+    for i, name in enumerate(numbers):
+        is_text = native[name].typeof().isin(["text", "blob"])
+        shown = native[name].cast("string").max(where=is_text)
+        measures += [is_text.sum().name(f"n{i}"), shown.name(f"text{i}")]
     with engine_answers(frame, "tell text from numbers"):
-        texts = native.aggregate([mask.sum().name(f"n{i}") for i, mask in enumerate(is_text.values())])
-        counts = texts.to_pyarrow().to_pylist()[0].values()
-        name, count = next(((name, n) for name, n in zip(numbers, counts, strict=True) if n), ("", 0))
-        if not count:
-            return
-        rows = native.filter(is_text[name]).select(value=native[name].cast("string")).limit(1)
-        (shown,) = rows.to_pyarrow().to_pylist()
-    raise NonNumericError(
-        f"columns of numbers must hold numbers in every row; column {name!r} has text in "
-        f'{counted(count, "row")}, such as "{shown["value"]}", which SQLite would count as 0. Set it to NULL where it '
-        f"stands for a missing value: UPDATE ... SET {name} = NULL WHERE typeof({name}) = 'text'.",
-        column=name,
-        count=count,
-    )
+        (texts,) = native.aggregate(measures).to_pyarrow().to_pylist()
+    for i, name in enumerate(numbers):
+        if count := texts[f"n{i}"]:
+            raise NonNumericError(
+                f"columns of numbers must hold numbers in every row; column {name!r} has text in "
+                f'{counted(count, "row")}, such as "{texts[f"text{i}"]}", which SQLite would count as 0. Set it to '
+                "NULL where it stands for a missing value: "
+                f"UPDATE ... SET {name} = NULL WHERE typeof({name}) = 'text'.",
+                column=name,
+                count=count,
+            )
 
 
 def bytewise(frame: Lazy) -> Lazy:

@@ -240,9 +240,9 @@ class EngineAnswers(Table):
 
     def _queried(self, name: str) -> pd.Series:
         """A column that was not read, one label a line, by one query."""
-        by_label = self.engine.table((*self.key, name), {})
-        key, without = list(self.key), by_label[name].isna()
-        refuse_differing(by_label[~without], self.key, (name,))
+        by_label, key = self.engine.table((*self.key, name), {}), list(self.key)
+        labelled = by_label.dropna(subset=[name])
+        refuse_differing(labelled, self.key, (name,))
         lines = self.to_pandas(self.key).reset_index(drop=True)
         counts = by_label.groupby(key, as_index=False, observed=True)[ROWS].sum()
         answers_now = lines.merge(counts, on=key, how="left")[ROWS].fillna(-1).to_numpy(dtype=int)
@@ -251,8 +251,8 @@ class EngineAnswers(Table):
                 f"its {len(lines)} answers by model and question are now {len(counts)}, or different ones"
             )
         # A line of which some answers have no label has none.
-        known = by_label[~by_label.set_index(key).index.isin(by_label[without].set_index(key).index)]
-        return lines.merge(known, on=key, how="left", validate="one_to_one")[name]
+        found = lines.merge(labelled, on=key, how="left", validate="one_to_one")
+        return found[name].where(found[ROWS] == self.answers)
 
 
 def refuse_differing(lines: pd.DataFrame, key: Names, names: Names) -> None:

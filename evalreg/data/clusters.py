@@ -600,25 +600,25 @@ def as_label_dict(groups: Groups) -> dict[str, Any]:
                 "a dict for `groups` holds labels, one a row, and not column names; got str. Name columns in a list: "
                 f"groups={names[:3]}."
             )
-        return {name: labels for key, value in groups.items() for name, labels in _named(str(key), value).items()}
-    return _named("groups", groups)
+        return {str(key): _one_a_row(key, value) for key, value in groups.items()}
+    name = getattr(groups, "name", None)
+    return {"groups" if name in (None, "") else str(name): _one_a_row("groups", groups)}
 
 
-def _named(name: str, labels: Any) -> dict[str, Any]:
-    if isinstance(labels, pd.MultiIndex) or (isinstance(labels, pd.Index) and labels.nlevels > 1):
+def _one_a_row(name: object, labels: Any) -> Any:
+    if isinstance(labels, pd.MultiIndex):
         raise ArgumentTypeError(
             "`groups` must hold one label a row; a MultiIndex holds several. Pass a dict of its levels to cross them, "
             'such as {"prompt": index.get_level_values(0), "judge": index.get_level_values(1)}.'
         )
     if isinstance(labels, str | bytes | dict) or not (hasattr(labels, "__len__") and hasattr(labels, "__getitem__")):
-        raise ArgumentTypeError(f"`groups` must hold one label a row; got {type(labels).__name__} for {name!r}.")
+        raise ArgumentTypeError(f"`groups` must hold one label a row; got {type(labels).__name__} for {str(name)!r}.")
     dimensions = getattr(labels, "ndim", 1)
     if dimensions != 1:
         raise ArgumentTypeError(
             f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
         )
-    series_name = getattr(labels, "name", None)
-    return {str(series_name) if name == "groups" and series_name not in (None, "") else name: labels_in_python(labels)}
+    return labels_in_python(labels)
 
 
 def labels_in_python(labels: Any) -> Any:

@@ -156,6 +156,10 @@ def _verdicts(verdicts: list[Any], roles: PairRoles, models: list[str]) -> tuple
     return score, named, unknown
 
 
+def _usual_side(label: Any) -> str | None:
+    return next((side for side, words in SPELLINGS.items() if str(label).strip().lower() in words), None)
+
+
 def _is_side(value: Any) -> bool:
     return isinstance(value, str) and value in SIDES
 
@@ -211,9 +215,7 @@ def _meanings(roles: PairRoles, verdicts: list[Any], models: list[str]) -> dict[
 
 def _refuse_one_sided(meanings: dict[Any, Any]) -> None:
     """Raise where words that stand for the two sides are sent to one of them."""
-    usual = {
-        label: side for label in meanings for side in ("left", "right") if str(label).strip().lower() in SPELLINGS[side]
-    }
+    usual = {label: side for label in meanings if (side := _usual_side(label)) in ("left", "right")}
     for side in ("left", "right"):
         words = [label for label in usual if meanings[label] == side]
         if len({usual[label] for label in words}) == 2:
@@ -235,9 +237,7 @@ def _unknown_label(
     names = [plain_label(verdicts[code]) for code in which]
     each = ", ".join(f"{name!r} ({counts[code]:.0f})" for name, code in zip(names[:5], which[:5], strict=True))
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    guess: dict[Any, str | None] = {
-        name: side for name in names for side, known in SPELLINGS.items() if str(name).strip().lower() in known
-    }
+    guess: dict[Any, str | None] = {name: side for name in names if (side := _usual_side(name))}
     rest = [name for name in names if name not in guess]
     offered = nearest(str(names[0]), models)
     if guess:

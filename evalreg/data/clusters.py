@@ -532,9 +532,8 @@ def parse_groups(groups: object, columns: Sequence[str], argument: str = "groups
         axes = [_parse_axis(name, columns, name, argument) for name in groups]
     else:
         raise ArgumentTypeError(
-            f'`{argument}` must name columns here: one, a text such as "prompt + judge", or a list; got '
-            f"{type(groups).__name__}. Rows in an engine, and sums, have no order that labels could follow: add the "
-            "labels as a column and name that."
+            f'`{argument}` must name columns here, as "prompt + judge" or a list does; got {type(groups).__name__}. '
+            "Rows in an engine, and sums, have no order that labels could follow: add them as a column, and name that."
         )
     sets = [frozenset(axis) for axis in axes]
     repeated = [axis_name(axis) for i, axis in enumerate(axes) if sets[i] in sets[:i] or len(sets[i]) < len(axis)]

@@ -87,9 +87,8 @@ def engine_answers(frame: Lazy, what: str) -> Iterator[None]:
         shown = said if len(said) <= MOST_SAID else said[:MOST_SAID] + " ..."
         raise EngineError(
             f"the engine must answer every query; {frame.implementation.value} did not {what}: "
-            f"{type(error).__name__}: {shown.rstrip('.') or 'no message'}. The whole error is in `__cause__` of this "
-            "one: a worker or a file may be lost, memory may have run out, or a value has the wrong type. Mend that, "
-            "and make the call again."
+            f"{type(error).__name__}: {shown.rstrip('.') or 'no message'}. The whole error is the `__cause__` of this "
+            "one. Mend it (a lost worker or file, no memory, a value of a wrong type), and make the call again."
         ) from error
 
 
@@ -589,9 +588,8 @@ def _text(name: str, kind: Any, argument: str) -> nw.Expr:
     if holds_text(kind) or kind.is_integer() or kind == nw.Date:
         return column.cast(nw.String)
     raise ArgumentError(
-        f"`{argument}` joins columns of text, whole numbers, Booleans or dates where rows are in an engine; column "
-        f"{name!r} is {kind}, whose text differs between engines. Make a column of text in the engine, or collect the "
-        "frame first.",
+        f"`{argument}` joins text, whole numbers, Booleans or dates of an engine; column {name!r} is {kind}, whose "
+        "text differs between engines. Make a column of text there, or collect the frame first.",
         column=name,
     )
 
@@ -610,7 +608,6 @@ def _refuse_alike(table: Query, name: str, parts: Sequence[str], argument: str) 
     if len(alike):
         raise ArgumentError(
             f"`{argument}` joins labels by a colon, and different ones of {' and '.join(map(repr, parts))} would read "
-            f"alike, such as {str(alike[f'{KEY}0'][0])!r}. Replace the colons in one of the columns in the engine "
-            "first.",
+            f"alike, such as {str(alike[f'{KEY}0'][0])!r}. Replace the colons in one of the columns there first.",
             column=parts[0],
         )

@@ -262,8 +262,7 @@ class Table:
         if len(labels) == self.n_rows != keep.size:
             raise AlignmentError(
                 f"`{argument}` must have one entry for each of the {keep.size} rows of the data, of which `subset` "
-                f"keeps {self.n_rows}; got {len(labels)}. Pass an array for all rows, or filter the data and leave "
-                "`subset` out.",
+                f"keeps {self.n_rows}; got {len(labels)}. Pass an array for all rows, or filter the data beforehand.",
                 column=name,
                 count=len(labels),
             )

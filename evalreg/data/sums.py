@@ -239,10 +239,9 @@ def refuse_unsummed(log: SummedLog, item: str | None) -> Names:
     parts = (item,) if item is None or item in known else joint_parts(item) or (item,)
     if item is not None and not set(parts) <= set(known):
         raise NotAvailableError(
-            f"questions of column {item!r} are not among the sums, which have {listed(known)}. `mean` needs "
-            "no `item`: leave it out and name clusters in `groups`. A comparison needs the questions: summarise the "
-            f"log again with their column among the groups, as in {passed(groups='QUESTION + CLUSTER')}, and pass "
-            f"{passed(item='QUESTION')}."
+            f"questions of column {item!r} are not among the sums, which have {listed(known)}. `mean` needs no `item`: "
+            "leave it out. A comparison does: summarise the log again with its column among the groups, as in "
+            f"{passed(groups='QUESTION + CLUSTER')}, and pass {passed(item='QUESTION')}."
         )
     return tuple(part for part in parts if part is not None)
 

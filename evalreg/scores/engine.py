@@ -636,9 +636,8 @@ class EngineMoments(CellMoments):
         # Too near to rounding for a power of it.
         if count := int(measured.engine.totals({"full": count_of(rest < ROOT_OF_ROUNDING)})["full"]):
             raise NotAvailableError(
-                f"{count} {'row has' if count == 1 else 'rows have'} a leverage of 1 or so near it that sums of an "
-                "engine leave no digits: one row alone determines a coefficient. Leave such rows or their columns "
-                'out, collect the columns first, or use cov "HC0" or "HC1".',
+                f"{count} {'row has' if count == 1 else 'rows have'} a leverage of 1, or too near it for sums of an "
+                'engine. Leave such rows or columns out, collect the columns first, or use cov "HC0" or "HC1".',
                 count=count,
             )
 

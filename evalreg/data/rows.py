@@ -438,7 +438,7 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
             f"rows of one {first!r}{each}."
         )
     where = "one of them" if rest else f"each {first!r}"
-    anew = f"Where the ids in {item!r} start anew in {where}, join them: {passed(item=_joined(first, item))}"
+    anew = f"Where the ids in {item!r} start anew in {where}, join them, {passed(item=_joined(first, item))}"
     if rest:
         together = f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r} tell them apart together"
         averaged = f"name the rest in `by` or `sample`, as in {passed(sample=_joined(*rest))}"

@@ -324,14 +324,17 @@ class Marginal:
     def _cumulative(self) -> PPoly:
         from scipy.interpolate import CubicSpline
 
-        total = _spline_weights(self.angle) @ self.density
+        total = CubicSpline(self.angle, self.density).integrate(self.angle[0], self.angle[-1])
         return CubicSpline(self.angle, self.density / total).antiderivative()
 
     @property
     def mean(self) -> float:
         """Posterior mean."""
-        share = _spline_weights(self.angle) * self.density
-        return float(np.sin(self.angle) ** 2 @ share / share.sum())
+        from scipy.interpolate import CubicSpline
+
+        values = np.column_stack([self.density, np.sin(self.angle) ** 2 * self.density])
+        total, moment = CubicSpline(self.angle, values).integrate(self.angle[0], self.angle[-1])
+        return float(moment / total)
 
     def below(self, value: float) -> float:
         """Posterior probability of a smaller number."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,8 +11,7 @@ import pandas as pd
 import scipy
 from pandas.api.extensions import ExtensionArray
 
-from evalreg.checks import FloatArray, IntArray, whole_number
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.checks import FloatArray, IntArray, checked_number, whole_number
 from evalreg.inference.simultaneous import base_seed
 
 # What simulated logs share: their arguments checked, ids of one length, the truth beside the rows
@@ -29,13 +27,10 @@ def generator(seed: int | np.random.Generator) -> tuple[np.random.Generator, int
 
 def within(name: str, value: float, interval: str) -> float:
     """A number in an interval written as "[0, 1)", or an error."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(f"`{name}` must be a number; got {value!r}.")
-    number, (low, high) = float(value), (float(end) for end in interval[1:-1].split(","))
-    at_end = (number == low and interval[0] == "[") or (number == high and interval[-1] == "]")
-    if not (at_end or low < number < high):
-        raise ArgumentError(f"`{name}` must lie in {interval}; got {value!r}.")
-    return number
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    least = low if interval[0] == "[" else math.nextafter(low, math.inf)
+    most = high if interval[-1] == "]" else math.nextafter(high, -math.inf)
+    return checked_number(name, value, f"lie in {interval}", least=least, most=most)
 
 
 def ids(prefix: str, count: int, width: int = 3) -> list[str]:

@@ -8,7 +8,6 @@ granted one where it does not. Formulas on arrays come first, then what an estim
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -18,9 +17,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
+from evalreg.checks import BoolArray, FloatArray, IntArray, checked_number, quotient
 from evalreg.data.clusters import Axis
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError
 from evalreg.numerics.limits import EQUAL, HELD, LAST_DIGITS, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -672,14 +671,8 @@ def checked_icc(icc: object, of: str = "differences") -> float | None:
     """Return `icc` if it is a number from 0 to 1, or None."""
     if icc is None:
         return None
-    if isinstance(icc, bool) or not isinstance(icc, numbers.Real):
-        raise ArgumentTypeError(f"`icc` must be a number from 0 to 1, or None; got {type(icc).__name__} {icc!r}.")
-    if not 0 <= float(icc) <= 1:
-        raise ArgumentError(
-            f"`icc` must lie between 0 and 1: the correlation, within a cluster, of {of} that were not seen; "
-            f"got {float(icc):g}. Leave it out for the default."
-        )
-    return float(icc)
+    rule = f"lie between 0 and 1: the correlation, within a cluster, of {of} that were not seen"
+    return checked_number("icc", icc, rule, least=0.0, most=1.0, remedy=" Leave it out for the default.")
 
 
 def refuse_idle_icc(icc: float | None, usual: float, scored: object, of: str) -> None:

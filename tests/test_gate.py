@@ -9,7 +9,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.checks import muted
-from evalreg.errors import FormulaError, MissingColumnError
+from evalreg.errors import ArgumentError, FormulaError, MissingColumnError
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +88,14 @@ def test_a_comparison_of_two_with_a_third_decides_between_the_two():
     expected = pairs.results.contrast("`new - old` - `third - old`")
     gate = pairs.gate("new - third > -0.1")
     assert (gate.estimate, gate.se) == (expected.params.iloc[0], expected.bse.iloc[0])
+    # With questions of their own A - C less B - C is another number than A - B.
+    fewer = pd.concat([log, third.iloc[:40]])
+    assert er.compare(fewer, item="question").gate("new - third > -1").n == 40
+    pairs = er.compare(fewer, item="question", baseline="old")
+    with pytest.raises(MissingColumnError, match="Compare the two with each other"):
+        pairs.gate("new - third > -1")
+    with pytest.raises(ArgumentError, match="Compare the two with each other"):
+        er.plan.separate(pairs, "new", "third")
 
 
 def test_what_a_claim_rests_on_is_the_rows_of_its_estimates_and_not_all():

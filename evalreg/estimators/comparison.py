@@ -605,7 +605,7 @@ class Comparison(Printed, Hinting):
                 "a joint test is of two or more differences; here is one, which the table tests by itself."
             )
         if len(set(right)) > 1:
-            if facts.paired.any() and (facts.n_unpaired.any() or not facts.paired.all()):
+            if facts.differ_in_questions:
                 raise errors.NotAvailableError(
                     "a joint test of all pairs needs models that answered the same questions: here "
                     f"{np.count_nonzero(facts.n_unpaired)} of {n} pairs leave some out, so that each pair is about "
@@ -664,7 +664,8 @@ class Comparison(Printed, Hinting):
         Parameters
         ----------
         claim : str
-            "new - old > -0.01", the models by their names.
+            "new - old > -0.01", the models by their names: two that were compared, or two that were compared with a
+            third where all answered the same questions.
         alpha : float, default 0.05
             Level of each of the two one-sided tests.
 
@@ -692,7 +693,8 @@ class Comparison(Printed, Hinting):
         models = [f"{model} - {baseline}" for model, baseline in self.facts.index]
         models += [f"{baseline} - {model}" for model, baseline in self.facts.index]
         n = dict(zip(models, [*self._table["n"]] * 2, strict=True))
-        return decided(self.results, claim, alpha, lambda name: int(n.get(name, self.results.nobs)))
+        by_third = not self.facts.differ_in_questions
+        return decided(self.results, claim, alpha, lambda name: int(n.get(name, self.results.nobs)), by_third)
 
     def winner(self, alpha: float = 0.05, method: WinnerName | None = None, *, seed: Seed = 0) -> Winner:
         """The model that gains most over the baseline, corrected for having been chosen for it.
@@ -833,6 +835,11 @@ class Facts:
     paired: BoolArray  # whether it is over shared questions
     values: FloatArray  # (n_models, n_questions): scores of the questions in use
     pairs: ModelPairs
+
+    @property
+    def differ_in_questions(self) -> bool:
+        """Whether pairs are about questions of their own, so that A - C less B - C is not A - B."""
+        return bool(self.paired.any() and (self.n_unpaired.any() or not self.paired.all()))
 
     @cached_property
     def correlations(self) -> tuple[FloatArray, FloatArray]:

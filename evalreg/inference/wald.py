@@ -157,12 +157,13 @@ def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contras
     return Contrasts(C, np.zeros(1), (f"-{label[2:]}" if label.startswith("- ") else label,))
 
 
-def difference_of(names: Sequence[str], left: str, right: str) -> dict[str, float]:
-    """The contrast of parameters that is left less right: their difference or its opposite, both, or both less a third.
+def difference_of(names: Sequence[str], left: str, right: str, by_third: bool = False) -> dict[str, float]:
+    """The contrast of parameters that is left less right: their difference or its opposite, or both.
 
-    Empty where no parameters are that.
+    Empty where no parameters are that. With `by_third` also both less a third: only where all have the same questions
+    is A - C less B - C the same as A - B.
     """
-    thirds = [name.removeprefix(f"{left} - ") for name in names if name.startswith(f"{left} - ")]
+    thirds = [name.removeprefix(f"{left} - ") for name in names if by_third and name.startswith(f"{left} - ")]
     contrasts = [{f"{left} - {right}": 1.0}, {f"{right} - {left}": -1.0}, {left: 1.0, right: -1.0}]
     contrasts += [{f"{left} - {third}": 1.0, f"{right} - {third}": -1.0} for third in thirds]
     return next((contrast for contrast in contrasts if contrast.keys() <= set(names)), {})

@@ -299,7 +299,13 @@ def _difference(results: Any, left: str | None, right: str | None) -> Any:
     if absent:
         hint = nearest_or_all(absent[0], models)
         raise ArgumentError(f"{absent[0]!r} is not a parameter of these results.{hint}")
-    return results.contrast(difference_of(names, left, right), f"{left} - {right}")
+    weights = difference_of(names, left, right, facts is not None and not facts.differ_in_questions)
+    if not weights:
+        raise ArgumentError(
+            f"{left!r} and {right!r} were compared with another model on questions that differ, and not with each "
+            "other. Compare the two with each other, without a `baseline`."
+        )
+    return results.contrast(weights, f"{left} - {right}")
 
 
 def _one_way(difference: Any, delta: float, alpha: float, power: float, assurance: float | None) -> dict[str, Any]:

@@ -129,10 +129,12 @@ def read_claim(text: str) -> tuple[str, str | None, Literal[">", "<"], float]:
     )
 
 
-def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | None = None) -> Gate:
+def decided(
+    results: Any, text: str, alpha: float, n_of: Callable[[str], int] | None = None, by_third: bool = False
+) -> Gate:
     """The gate of `Results.gate`: the verdict is that of the interval at 1 - 2 alpha of an estimate or a contrast.
 
-    `n_of` says how many questions are behind a difference.
+    `n_of` says how many questions are behind a difference, `by_third` that one may be by way of a third model.
     """
     if fraction("alpha", alpha) > 0.25:
         raise ArgumentError(f"`alpha` must be at most 0.25, the level of each of two one-sided tests; got {alpha!r}.")
@@ -143,11 +145,12 @@ def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | 
     written = text[: text.rindex(operator)].strip()
     name = written if written in names else left if right is None else f"{left} - {right}"
     if name not in names:
-        weights = {} if right is None else difference_of(names, left, right)
+        weights = {} if right is None else difference_of(names, left, right, by_third)
         if not weights:
             halves = {half for pair in names for half in pair.split(" - ")}
             missing = name if right is None else next((model for model in (left, right) if model not in halves), name)
             text = f'`claim` names "{missing}", which is not estimated.{nearest_or_all(missing, names)}'
+            text += " Compare the two with each other." if missing == name and " - " in name else ""
             raise MissingColumnError(text, column=missing, parameter="claim")
         results = results.contrast(weights, name)
     place = results.params.index.get_loc(name)

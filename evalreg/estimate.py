@@ -140,37 +140,6 @@ def _samples_of(population: Population) -> Samples:
     return population.samples or common
 
 
-@dataclass(frozen=True)
-class Scale:
-    """An increasing function (a S + b)/(c S + d) of numbers S in [0, 1]."""
-
-    of: str  # what it is a function of, what it makes of that, and how: "win rates", "odds", "S / (1 - S)"
-    into: str
-    formula: str
-    coefficients: tuple[float, float, float, float]  # a, b, c, d
-
-    def forward(self, S: FloatArray) -> FloatArray:
-        """The function's values."""
-        a, b, c, d = self.coefficients
-        with np.errstate(divide="ignore"):
-            return (a * S + b) / (c * S + d)
-
-    def back(self, values: FloatArray) -> FloatArray:
-        """S of values; of those that the function does not take, a number outside [0, 1]."""
-        a, b, c, d = self.coefficients
-        with np.errstate(divide="ignore"):
-            return (d * values - b) / (a - c * values)
-
-    def slope(self, S: FloatArray) -> FloatArray:
-        """The derivative."""
-        a, b, c, d = self.coefficients
-        return (a * d - b * c) / (c * S + d) ** 2
-
-
-ODDS = Scale("win rates", "odds", "S / (1 - S)", (1.0, 0.0, -1.0, 1.0))
-NET_BENEFIT = Scale("win rates", "net benefits", "2 S - 1", (2.0, -1.0, 0.0, 1.0))
-
-
 @dataclass(frozen=True, eq=False)
 class Ratings:
     """Which parameters are ratings, of which only differences are known."""
@@ -318,11 +287,6 @@ class Family:
     # Scores in [0, 1] that have null variances: on the same questions those of differences; and those of means.
     paired: Paired | None = None
     single: SingleMeans | None = None
-
-    @property
-    def monotone(self) -> Monotone | None:
-        """What makes intervals and tests those of the parameters that these are increasing functions of, if it is."""
-        return None
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray | None:
         """Ends of default intervals, (n_params, 2), of parameters that have a rule of their own; None of others.
@@ -484,64 +448,6 @@ class Selected(Inverted):
     def moved(self, constant: FloatArray) -> Family:
         """The same, with constants added."""
         return replace(self, constant=self.constant + constant)
-
-
-@dataclass(frozen=True, eq=False)
-class Monotone(Family):
-    """Values of one increasing function of each of several parameters, whose intervals and tests are theirs.
-
-    An interval holds a parameter just where the interval of the function's values holds the value.
-    """
-
-    scale: Scale
-    theta: FloatArray  # the parameters
-    about: About  # what is said of them
-    family: Family  # what they know
-    contrasts: Family  # what contrasts of the values keep
-
-    @property
-    def monotone(self) -> Monotone:
-        """Itself."""
-        return self
-
-    @property
-    def shrink(self) -> FloatArray:
-        """What errors of the values are multiplied by to be those of the parameters, shape (n_params,)."""
-        return 1.0 / self.scale.slope(np.array(self.theta))
-
-    def parameters(self, estimate: Estimate) -> Estimate:
-        """The estimate of the parameters, from that of the values."""
-        rescaled = estimate.linear(sparse.diags_array(self.shrink).tocsr(), estimate.names)
-        return replace(rescaled, params=self.theta, bounded=True, about=self.about, family=self.family)
-
-    def linear(self, whole: Estimate, C: Matrix) -> Family:
-        """Some of the values, or contrasts of them, which have intervals by their standard errors."""
-        contrasts = self.contrasts.linear(whole, C)
-        if not selects(C):
-            return contrasts
-        return replace(
-            self,
-            theta=np.asarray(dense(C) @ self.theta),
-            about=self.about.linear(C),
-            family=self.family.linear(self.parameters(whole), C),
-            contrasts=contrasts,
-        )
-
-    def transform(self) -> Family:
-        """A function of the values is not looked through."""
-        return self.contrasts.transform()
-
-    def moved(self, constant: FloatArray) -> Family:
-        """Nor are values with a constant added."""
-        return self.contrasts
-
-    def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
-        """As contrasts of the values have it."""
-        return self.contrasts.source(estimate)
-
-    def with_labels(self, more: dict[str, Any]) -> Family:
-        """The same where the rows have further columns of labels."""
-        return replace(self, family=self.family.with_labels(more), contrasts=self.contrasts.with_labels(more))
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,8 @@ from evalreg.data.engine_pairs import EXCHANGED, FIRST_SCORE, PairsInEngine, rea
 from evalreg.data.pairs import PairCells, PairRoles, open_pairs, read_pairs
 from evalreg.data.sums import SummedLog, with_joint
 from evalreg.errors import NotAvailableError
-from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
+from evalreg.estimate import Estimate
+from evalreg.inference.intervals import Carried
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results
@@ -357,10 +358,10 @@ class Board(Results):
         Returns
         -------
         Results
-            Parameters keep their names. Intervals, tests of single odds, bands of all models, ranks and the winner are
-            those of the win rates, turned into odds; t and p test odds against 1. Standard errors are by the delta
-            method, and so are differences of odds, what `stack` and `concat` make of them, and `method="wald"`. With
-            rates near 1 and few prompts those are too sure; ask for differences of win rates or of ratings.
+            Parameters keep their names. Intervals, tests of single odds, bands of all models and ranks are those of the
+            win rates, turned into odds; t and p test odds against 1. Standard errors are by the delta method, and so
+            are differences of odds, what `stack` and `concat` make of them, and `method="wald"`. With rates near 1 and
+            few prompts those are too sure; ask for differences of win rates or of ratings.
 
         Raises
         ------
@@ -378,8 +379,8 @@ class Board(Results):
         S = np.array(self._rates.params)
         if np.any(S >= 1):
             raise NotAvailableError("win odds are infinite where a model won every comparison.")
-        odds = self.transform(lambda _: ODDS.forward(S), self.estimate.names, derivative=np.diag(ODDS.slope(S)))
-        return self._on_scale("Win odds", odds, ODDS, null=1.0)
+        odds = self.transform(lambda _: odds_of(S), self.estimate.names, derivative=np.diag((1 - S) ** -2))
+        return self._carried("Win odds", odds, odds_of, null=1.0)
 
     def net_benefit(self) -> Results:
         """Net benefit 2 S - 1 of each model: how much more often it wins than it loses.
@@ -387,8 +388,8 @@ class Board(Results):
         Returns
         -------
         Results
-            Parameters keep their names; zero is no difference. Intervals, tests of single models, bands of all, ranks
-            and the winner are those of the win rates, turned into net benefits; differences are twice those of rates.
+            Parameters keep their names; zero is no difference. Intervals, tests of single models, bands of all and
+            ranks are those of the win rates, turned into net benefits; differences are twice those of rates.
 
         Raises
         ------
@@ -397,7 +398,7 @@ class Board(Results):
         """
         names = self._rates.names
         benefit = self.contrast(2.0 * np.eye(len(names)), names, constant=-1.0)
-        return self._on_scale("Net benefit", benefit, NET_BENEFIT)
+        return self._carried("Net benefit", benefit, net_benefit_of)
 
     @property
     def _rates(self) -> Estimate:
@@ -406,11 +407,11 @@ class Board(Results):
             raise NotAvailableError("win odds and net benefit are those of win rates, which these parameters are not.")
         return self.estimate
 
-    def _on_scale(self, model: str, moved: Board, scale: Scale, null: float = 0.0) -> Board:
+    def _carried(self, model: str, moved: Board, into: Callable[[FloatArray], FloatArray], null: float = 0) -> Board:
         """An increasing function of each rate under its own name, whose models and intervals are those of the rates."""
-        rates = self.estimate
-        about = replace(rates.about, model=model, interval="wald", lines=(), one_board=False, null=null)
-        family = Monotone(scale, rates.params, rates.about, rates.family, moved.estimate.family)
+        rates, lines = self.estimate, (f"Intervals are {Carried.interval_rule}.",)
+        about = replace(rates.about, model=model, interval="wald", lines=lines, one_board=False, null=null)
+        family = Carried(rates, np.arange(rates.n_params), into, moved.estimate.family)
         return replace(moved, estimate=replace(moved.estimate, about=about, family=family), notes=())
 
     def cycles(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -491,7 +492,7 @@ class Board(Results):
     @property
     def _ranked(self) -> Together:
         if self.pairs is None:
-            return super()._ranked if self._behind is not None else self._compared
+            return super()._ranked
         return self._models("ranked", lambda: ranked_cov(self))
 
     def _models(self, name: str, make: Callable[[], Covariance]) -> Together:
@@ -512,6 +513,17 @@ class Board(Results):
 
     def _head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
         return head_to_head(self._pairs, self._pairs.errors(self.cov.axes, self.cov.options), alpha)
+
+
+def odds_of(S: FloatArray) -> FloatArray:
+    """Win odds of win rates, infinite at 1."""
+    with np.errstate(divide="ignore"):
+        return S / (1 - S)
+
+
+def net_benefit_of(S: FloatArray) -> FloatArray:
+    """How much more often a model wins than it loses, from win rates."""
+    return 2 * S - 1
 
 
 def ranked_cov(board: Results) -> Covariance:

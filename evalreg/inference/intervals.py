@@ -12,14 +12,14 @@ from weakref import ref
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, checked_number, fraction, option, passed
+from evalreg.checks import BoolArray, FloatArray, IntArray, Names, checked_number, fraction, option, passed
 from evalreg.choices import IntervalName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import USUAL_LEVEL, t_quantile
 from evalreg.covariance.proportions import logit_interval, logit_statistic, proportion_interval
 from evalreg.covariance.terms import assemble
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
-from evalreg.estimate import PLAIN, Estimate, Family, Scale, effective_clusters, selects
+from evalreg.estimate import PLAIN, Estimate, Family, effective_clusters, selects
 from evalreg.inference.rectification import human_labels, labelled_means
 from evalreg.inference.wald import Contrasts, JointTest, joint_by_rule, parse_contrasts, with_notes
 from evalreg.numerics.matrices import Matrix, compressed, dense, nonzero_entries, signs_of_entries, without_zeros
@@ -29,19 +29,6 @@ from evalreg.scores.score_interval import ICC_MEAN, SingleMeans
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
-
-
-def through(estimate: Estimate, cov: Covariance) -> tuple[Scale, Estimate, Covariance] | None:
-    """What is behind values of an increasing function of each parameter, whose intervals are theirs carried through.
-
-    The function, the parameters, and their covariance; None of anything else.
-    """
-    family = estimate.family.monotone
-    if family is None:
-        return None
-    of = family.parameters(estimate)
-    bounded, rescaled = of.bounded and of.cells is not None, cov.linear(np.diag(family.shrink), cov.names)
-    return family.scale, of, replace(rescaled, bounded=bounded, single=of.family.single)
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:
@@ -78,10 +65,6 @@ def _ends(estimate: Estimate, cov: Covariance, alpha: float | FloatArray, method
     family_ends = estimate.family.ends(estimate, cov, alpha) if method is None else None
     if family_ends is not None:
         return family_ends
-    behind = through(estimate, cov) if method is None else None
-    if behind is not None:
-        scale, of, cov_of = behind
-        return scale.forward(_ends(of, cov_of, alpha, None))
     theta, variance = np.array(estimate.params), cov.variance()
     se, critical = np.sqrt(variance), cov.critical(alpha=alpha)
     if method is None:
@@ -187,12 +170,6 @@ def against(
     distance = (estimate.params if C is None else C @ estimate.params) - value
     A = np.eye(estimate.n_params) if C is None else C
     single, which = picks(A), np.argmax(A, axis=1)
-    behind = through(estimate, cov) if method is None else None
-    if behind is not None:
-        scale, of, cov_of = behind
-        t, p = widths.statistic(distance), widths.pvalues(distance)
-        t[single], p[single] = against(of, cov_of, scale.back(value[single]), None if C is None else C[single])
-        return t, p
     theta, se = estimate.params[which], np.sqrt(cov.variance())[which]
     if widths.scored is not None:
         single[widths.scored.rows] = False
@@ -387,6 +364,35 @@ class Behind(Family):
             held = cov.cache["behind"] = (self.behind, assemble(self.behind, cov.axes, cov.options))
         cov_behind: Covariance = held[1]
         return cov_behind
+
+
+@dataclass(frozen=True, eq=False)
+class Carried(Behind):
+    """Values of an increasing function of each win rate: intervals are those of the rates, carried through.
+
+    So tests of a value are those of the rate behind it; contrasts have intervals by the delta method.
+    """
+
+    interval_rule = "those of the win rates, carried through"
+    function: Callable[[FloatArray], FloatArray]
+    contrasts: Family  # what contrasts of the values keep
+
+    def linear(self, whole: Estimate, C: Matrix) -> Family:
+        """Some of the values, or what contrasts of them keep."""
+        return super().linear(whole, C) if selects(C) else self.contrasts.linear(whole, C)
+
+    def moved(self, constant: FloatArray) -> Family:
+        """Values with a constant added are of another function."""
+        return self.contrasts
+
+    def arguments(self, names: Names, cov: Covariance) -> tuple[Estimate, Covariance]:
+        """The parameters behind the values, under their names, with their covariance."""
+        C = np.eye(self.behind.n_params)[self.at]
+        return self.behind.linear(C, names), self.covariance(cov).linear(C, names)
+
+    def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
+        """The function of the ends of theirs."""
+        return self.function(_ends(*self.arguments(estimate.names, cov), alpha, None))
 
 
 @dataclass(frozen=True, eq=False)

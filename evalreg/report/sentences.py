@@ -268,8 +268,6 @@ def _place(names: Sequence[str], name: object) -> int:
 
 def interval_rule(estimate: Estimate, cov: Covariance) -> str:
     """Which intervals parameters have by default; empty for estimate +- t times the standard error."""
-    if family := estimate.family.monotone:
-        return f"those of the {family.scale.of}, turned into {family.scale.into}"
     if not estimate.bounded or estimate.about.interval == "wald":
         return estimate.family.interval_rule
     scored = cov.widths().scored

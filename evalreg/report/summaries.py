@@ -23,7 +23,7 @@ from evalreg.inference.dependence import clusters_behind, design_effect, effecti
 from evalreg.inference.intervals import against_null, intervals, score_interval_of_intercept, tested_against
 from evalreg.inference.rectification import human_labels, rectification_table
 from evalreg.numerics.limits import EQUAL
-from evalreg.report.sentences import axis_counts, best_first, in_clusters, interval_rule, named, reference_text
+from evalreg.report.sentences import axis_counts, best_first, in_clusters, named, reference_text
 from evalreg.report.tables import (
     NO_LIMIT,
     UNKNOWN,
@@ -341,16 +341,14 @@ def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
 
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
-    about, rule, alike, tested = estimate.about, interval_rule(estimate, cov), "", ""
+    about, alike, tested = estimate.about, "", ""
     if np.any(np.isfinite(icc)):
         what = "rows" if estimate.kind == "mean" else "residuals"
         alike = (
             "deff = (clustered SE / naive SE) squared. eff. n = how many independent rows would give this error bar. "
             f"ICC = how alike the {what} of one {axis_name(axes[0])} are: 0 is not at all, 1 is the same."
         )
-    if estimate.family.monotone:
-        tested = f"Intervals are {rule}; t and p test each against {about.null:g}, as the interval does."
-    elif estimate.bounded and about.interval == "logit" and cov.single is None:
+    if estimate.bounded and about.interval == "logit" and cov.single is None:
         null = tested_against(estimate)
         said = "`t_test` tests a value, as the interval does" if null is None else f"t and p test each against {null:g}"
         tested = f"Intervals are built on the logit scale; {said}."
@@ -451,12 +449,11 @@ def rule_text(estimate: Estimate, cov: Covariance) -> str:
     if scored is not None:
         kinds = " and ".join(f"{name}'s" for name in score_kinds(scored.null))
         scale = f", {kinds} score interval" + " with a design effect" * scored.null.multiplied
-    carried = f", intervals of the {estimate.family.monotone.scale.of}" if estimate.family.monotone else ""
     tested = f", t and p against {null:g}" if null else ""
     repaired = f", {cov.change}" if cov.crossed and cov.change else ""
     # Crossed half-widths are not those of one t.
     reference = reference_fact(cov) if cov.summed else reference_text(cov.dof())
-    return f"{covariance_text(cov)}, {reference}{scale}{carried}{tested}{repaired}"
+    return f"{covariance_text(cov)}, {reference}{scale}{tested}{repaired}"
 
 
 def rests_on(estimate: Estimate, cov: Covariance, n: int | None = None, rows: str = "rows") -> str:

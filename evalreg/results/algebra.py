@@ -16,9 +16,8 @@ from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name, parse_groups
 from evalreg.data.frame import by_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, Note
-from evalreg.estimate import Estimate, Scale, cluster_sizes, rows_behind
+from evalreg.estimate import Estimate, cluster_sizes, rows_behind
 from evalreg.inference.dependence import assembled, cluster_influence, dependence_table, row_influence, variance_notes
-from evalreg.inference.intervals import through
 from evalreg.inference.wald import in_order, parse_contrasts
 from evalreg.numerics.limits import ROOT_OF_ROUNDING, ROUNDING
 
@@ -40,13 +39,6 @@ class Algebra:
         """Results of something computed from the parameters; of a board a board without its pairs of models."""
         results_type: Any = type(self)
         return cast("Self", results_type(estimate, cov, self.axes, self.requested, notes))
-
-    @property
-    def _behind(self) -> tuple[Scale, Self] | None:
-        """The function of which these are values, and results of its arguments; None of other parameters."""
-        if (behind := through(self.estimate, self.cov)) is None:
-            return None
-        return behind[0], replace(cast("Any", self), estimate=behind[1], cov=behind[2])
 
     @property
     def _counts(self) -> FloatArray | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.inference.intervals import intervals
+from evalreg.inference.intervals import Carried, intervals
 from evalreg.inference.simultaneous import (
     PairAdjustName,
     Seed,
@@ -57,7 +57,10 @@ class MultipleModels(Algebra):
     @property
     def _ranked(self) -> Together:
         """Models and their covariance, from which ranks are told; of increasing functions of others those others."""
-        return (self.params, self.cov) if self._behind is None else self._behind[1]._ranked
+        if not isinstance(self.estimate.family, Carried):
+            return self._compared
+        behind, cov = self.estimate.family.arguments(self.estimate.names, self.cov)
+        return pd.Series(behind.params, index=list(behind.names)), cov
 
     def pairwise(self, adjust: PairAdjustName | None = None, alpha: float = 0.05, seed: Seed = 0) -> pd.DataFrame:
         """Differences between all pairs of parameters.
@@ -513,17 +516,10 @@ class Winner(Shown):
 
 
 def find_winner(models: MultipleModels, alpha: float, method: WinnerName | None, seed: Seed) -> Winner:
-    """The winner of `MultipleModels.winner`; of increasing functions of parameters, from that of the parameters."""
+    """The winner of `MultipleModels.winner`."""
     alpha = fraction("alpha", alpha)
     if method is not None:
         option("method", method, WinnerName)
-    if models._behind is not None:
-        scale, behind = models._behind
-        first = find_winner(behind, alpha, method, seed)
-        fields = ("estimate", "corrected", "lower", "upper", "single_lower", "single_upper")
-        values = scale.forward(np.array([getattr(first, name) for name in fields])).tolist()
-        error = float(np.sqrt(models.cov.variance()[models.estimate.names.index(first.name)]))
-        return replace(first, **dict(zip(fields, values, strict=True)), se=error)
     params, cov = models._compared
     names, theta = [str(label) for label in params.index], np.array(params, dtype=np.float64)
     se, w = _errors(names, cov), int(np.argmax(theta))
@@ -596,6 +592,8 @@ def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], tied
                 "Use reference=None, which centres the ratings."
             )
         return f"the scores of {names[w]} do not vary"
+    if isinstance(estimate.family, Carried):
+        return "functions of win rates are not near normal; ask the board itself for its winner"
     if cov.crossed and (crossed := _crossed_reason(cov, w)):
         return crossed
     if alone := _alone_reason(estimate, cov, w):

@@ -171,10 +171,7 @@ def formulas_of(results: Any, ranked: bool) -> Texts:
     if cov.summed:
         ends = {"max": " - t_AB^2 V_(A and B), and no less than t^2 V of one", "two-term": ""}
         lines.append(f"half-width H: H^2 = t_A^2 V_A + t_B^2 V_B{ends.get(rule, ', times V / (V_A + V_B)')}")
-    if family := results.estimate.family.monotone:
-        lines.append("interval of S: logit(S) -/+ t se / (S (1 - S)), put back by 1 / (1 + exp(-x)), se the error of S")
-        lines.append(f"interval: {family.scale.formula} at both ends of it")
-    elif cov.widths().scored is not None:
+    if cov.widths().scored is not None:
         lines.append("interval: values x with |estimate - x| <= t root V(x), V(x) = V + E (v(x) - v(estimate)) / n")
     elif (of_ends := interval_rule(results.estimate, cov)) in _ENDS:
         lines.append(_ENDS[of_ends])

@@ -401,151 +401,64 @@ def visible(text: str, keep: str = "") -> str:
     return _HIDDEN.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
-# Other packages: their names in ours.
+# Words of other packages
 
-
-def _by_word(meanings: Mapping[str, str]) -> dict[str, str]:
-    return {word: ours for ours, words in meanings.items() for word in words.split()}
-
-
-MODELS = "models model model_col system by"
-# What statsmodels, pyfixest, linearmodels, Stata, R and people's logs say, by keywords here: the first of them that a
-# function has is meant.
-_KEYWORDS = {
-    "groups": "cluster clusters clustervar cluster_col cluster_var cluster_id cluster_by",
-    "groups by": "group groupby group_col id cov_kwds prompt passage",
-    "cov": "vcov cov_type se_type vcov_type vce se covariance robust",
-    "ssc adjust": "small_sample use_correction df_correction correction",
-    "dof": "df_resid df_denom ddof df_method use_t",
-    "by model left": MODELS,
-    "item key": "question questions items item_id question_id doc_id",
-    "sample": "samples repeat repeats epoch epochs trial run",
-    "weights": "weight sampling_weights sample_weight pweights var_weights aweights",
-    "score formula": "y scores value values metric endog score_col",
-    "winner score": "outcome verdict verdicts preference result",
-    "left pair": "model_a model_1 a first",
-    "right pair": "model_b model_2 b second",
-    "strata by": "stratum stratify subject category",
-    "adjust": "p_adjust multiple multipletests adjustment",
-    "baseline": "reference control versus",
-    "reference": "baseline anchor base",
-    "missing": "na dropna nan_policy na_action",
-    "data": "df frame dataframe table log",
-    "seed": "random_state rng random_seed",
-    "draws": "n_boot reps n_resamples iterations n_draws",
-    "delta": "effect mde difference",
+# What people type who know statsmodels, pyfixest or Stata, as keywords here: the first that a function has is meant.
+KEYWORDS: dict[str, Names] = {
+    **dict.fromkeys(("cluster", "clusters", "cov_kwds"), ("groups",)),
+    **dict.fromkeys(("vcov", "cov_type", "se_type"), ("cov",)),
+    "use_correction": ("ssc",),
+    "use_t": ("dof",),
+    "question": ("item",),
+    "epochs": ("sample",),
+    "models": ("by", "model"),
+    "by": ("model",),
+    "outcome": ("winner", "score"),
 }
-KEYWORDS = {word: tuple(ours.split()) for word, ours in _by_word(_KEYWORDS).items()}
-# What is asked of the result and not of the estimate.
-LATER = _by_word(
-    {
-        "`results.conf_int(alpha=0.05)`": "alpha level confidence conf_level ci",
-        "`results.equivalence(margin)`": "margin tost",
-        "`results.bootstrap()` or `results.wild_test()`": "bootstrap wild",
-    }
-)
-# What results of other packages have under names of their own, by how it is asked for here.
-ATTRIBUTES = _by_word(
-    {
-        "params": "coef coefs coef_ coefficients estimates",
-        "bse": "se std_error std_errors stderr standard_errors",
-        "tvalues": "tstat tstats t_stats zvalues zstats",
-        "pvalues": "pvalue p_value p_values pval pvals",
-        "cov_params()": "vcov cov_matrix normalized_cov_params",
-        "conf_int()": "confint conf_ints ci confidence_interval",
-        "dof": "df_resid df df_t",
-        "nobs": "n_obs n",
-        "to_frame()": "tidy to_df to_pandas to_dataframe dataframe table design_effect n_eff deff rectification",
-        "dependence()": "icc",
-        "contrast(matrix, names)": "linear lincom",
-        "leaderboard()": "letters tiers",
-        "ranks()": "tau_best",
-        'plot("predictions", by=...)': "plot_predictions",
-        'methods(markup="bibtex")': "bibliography",
-        "summary().as_html()": "to_html",
-        "summary().as_markdown()": "to_markdown",
-        "to_latex()": "caption",
-        "er.plan.separate(results, model, other)": "plan",
-        "er.posterior(results)": "posterior",
-        "to_frame().to_csv(path)": "to_csv",
-        "summary()": "summary2 summary_frame",
-        "wald_test(hypotheses)": "f_test wald linear_hypothesis",
-        "wald_test_terms()": "anova",
-        "pairwise()": "t_test_pairwise pairs",
-        "avg_slopes()": "get_margeff margins marginal_effects",
-        "avg_predictions(variable)": "emmeans marginal_means",
-        "predict(rows)": "get_prediction",
-        "with_cov(groups=...)": "get_robustcov_results vcov_cluster",
-        "wild_test(hypothesis)": "wildboottest wild_bootstrap",
-        "to_json()": "save to_pickle",
-        "statsmodels": "rsquared rsquared_adj fvalue f_pvalue aic bic llf resid fittedvalues df_model mse_resid scale "
-        "ssr model",
-    }
-)
+# The same of attributes of results.
+ATTRIBUTES = {
+    "coef": "params",
+    "se": "bse",
+    "tstat": "tvalues",
+    "pvalue": "pvalues",
+    "vcov": "cov_params()",
+    "confint": "conf_int()",
+    "tidy": "to_frame()",
+    "to_csv": "to_frame().to_csv(path)",
+    "icc": "dependence()",
+    "f_test": "wald_test(hypotheses)",
+    "tiers": "leaderboard()",
+    **dict.fromkeys(("rsquared", "resid", "fittedvalues", "llf", "aic"), "statsmodels"),
+}
 # Covariances by the names of others.
-COVARIANCES = _by_word(
-    {
-        'Name the clusters in `groups`; that is cov="CR1".': "cluster clustered crv1 stata",
-        'For independent rows that is "HC1".': "robust hetero white",
-        'Errors of one variance for all rows are not offered; "HC1" allows for rows of different variance.': (
-            "nonrobust iid classical unadjusted homoskedastic"
-        ),
-        "Dependence that fades with time or distance is not offered; name in `groups` the clusters within which rows "
-        "depend.": "hac nw newey-west neweywest kernel dk driscoll-kraay conley",
-        'That is cov="CR3", up to the factor (G-1)/G.': "crv3",
-        'That is cov="CR2".': "crv2",
-    }
-)
-# Families by the names of links, distributions and other packages.
-FAMILIES = {
-    "binomial": ("logit", "logistic", "logistic regression", "bernoulli", "binary", "quasibinomial"),
-    "gaussian": ("normal", "ols", "linear", "identity", "gauss"),
-    "poisson": ("count", "counts", "log", "quasipoisson", "ppml"),
+COVARIANCES = {
+    **dict.fromkeys(("cluster", "crv1"), 'Name the clusters in `groups`; that is cov="CR1".'),
+    **dict.fromkeys(("robust", "hetero"), 'For independent rows that is "HC1".'),
+    "nonrobust": 'Errors of one variance for all rows are not offered; "HC1" allows for rows of different variance.',
+    "crv3": 'That is cov="CR3", up to the factor (G-1)/G.',
 }
-_LINKS = {"probit": "Probit", "cloglog": "CLogLog"}
 
 
 def covariance_hint(cov: object) -> str:
     """What a covariance of another package is here, as a sentence after a space; nothing for an unknown one."""
     kind = str(next(iter(cov), "") if isinstance(cov, dict) else cov)
-    for name in COVS:
-        if kind.upper() == name.upper():
-            return f' Write cov="{name}".'
     hint = COVARIANCES.get("cluster" if kind.startswith("~") else kind.lower())
-    return f" {hint}" if hint else ""
-
-
-def family_hint(family: str) -> str:
-    """What a family of another package is here, as a sentence after a space; nothing for an unknown one."""
-    name = family.lower()
-    if name in _LINKS:
-        return f" Write family=sm.families.Binomial(link=sm.families.links.{_LINKS[name]}())."
-    return next((f' Write family="{ours}".' for ours, others in FAMILIES.items() if name in others), "")
+    return f" {hint}" if hint else nearest(kind, COVS)
 
 
 def keyword_hint(name: str, value: object, function: str, known: Sequence[str]) -> str:
     """The message for a keyword that a function with the parameters `known` does not have."""
     start = f"`{function}` has no keyword `{name}`"
-    lower, formula = name.lower(), "formula" in known
-    meant = next((ours for ours in KEYWORDS.get(lower, ()) if ours in known), None)
-    if name in ("freq_weights", "fweights", "frequency_weights") and "weights" in known:
+    meant = next((ours for ours in KEYWORDS.get(name.lower(), ()) if ours in known), None)
+    if name in ("freq_weights", "fweights") and "weights" in known:
         return (
             f"{start}; `weights` here are sampling weights, and a row is one observation whatever its weight. Write "
             f'out each row as many times as it occurred: data.loc[data.index.repeat(data["{value}"])].'
         )
-    if name == "family_link" or (name == "link" and "family" in known):
-        return f"{start}; the link is part of the family: family=sm.families.Binomial(link=sm.families.links.Probit())."
     if meant is not None:
         return f"{start}; it is called `{meant}` here.{covariance_hint(value) if meant == 'cov' else ''}"
-    if lower in LATER:
-        return f"{start}; ask the result: {LATER[lower]}."
-    if formula and name in ("target", "n_population"):
-        return (
-            f"{start}; which questions a result is about is asked of means: `er.mean(data, score, target=...)`. A "
-            "regression is about rows like these."
-        )
-    if formula and lower in MODELS.split():
-        return f'{start}; models go into the formula, as in "score ~ C({name})".'
+    if name == "alpha":
+        return f"{start}; ask the result: `results.conf_int(alpha=0.05)`."
     return f"{start}.{nearest(name, known) or f' It has {listed(known)}.'}"
 
 
@@ -658,8 +571,6 @@ def _attribute_hint(kind: type[Hinting], name: str) -> str:
     ours = name if kind._inner is not None and _has(kind._inner, name) else ATTRIBUTES.get(name)
     if ours is None or name.startswith("_"):
         return ""
-    if ours.startswith("er."):
-        return f"; it is `{ours}` here."
     attribute = ours.partition("(")[0].partition(".")[0]
     has_attribute = _has(kind, attribute)
     if not has_attribute and (kind._inner is None or not _has(kind._inner, attribute)):

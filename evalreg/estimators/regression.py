@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, family_hint, fraction, listed, option
+from evalreg.checks import FloatArray, IntArray, fraction, listed, option
 from evalreg.choices import EstimatorOptions, FamilyName, MissingName
 from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Axis, Groups, names_of, with_roles
@@ -131,7 +131,7 @@ def fit(
 def named_family(family: Any) -> FamilyName | Family:
     """The name of a family, where it is one of ours with its canonical link; otherwise an instance of statsmodels'."""
     if isinstance(family, str):
-        option("family", family, FamilyName, family_hint(family))
+        option("family", family, FamilyName)
         return family
     from statsmodels.genmod import families
 

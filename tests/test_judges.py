@@ -13,8 +13,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.boards.judges import components_of, fixed_effects, judged_rows, krippendorff_alpha, variance_table
-from evalreg.numerics.moments import moment_equations
+from evalreg.boards.judges import krippendorff_alpha
 
 LABELS = {"left": "left", "right": "right", "winner": "winner"}
 SCORE = {"left": 1.0, "tie": 0.5, "right": 0.0}
@@ -208,92 +207,6 @@ def test_position_errors_are_those_of_a_regression_with_all_its_leverages(log, s
         row = table.loc[judge]
         np.testing.assert_allclose([row["bias"], row["se"]], [fit.params["x"], fit.bse["x"]], rtol=rtol)
         assert row["dof"] == pytest.approx(fit.dof["x"], rel=dof_rtol)
-
-
-def simulated(rng: np.random.Generator, sd: dict[str, float], keep: float = 1.0) -> pd.DataFrame:
-    """Scores with every component known: 4 models, 24 prompts, 5 judges, both orders, some left out."""
-    K, P, J = 4, 24, 5
-    pairs = np.array(list(itertools.combinations(range(K), 2)))
-    grid = np.meshgrid(np.arange(len(pairs)), np.arange(P), np.arange(J), [1.0, -1.0], indexing="ij")
-    pair, p, j, x = (part.ravel() for part in grid)
-    pair, p, j = (part.astype(int) for part in (pair, p, j))
-    if keep < 1:
-        chosen = rng.random(pair.size) < keep
-        pair, p, j, x = pair[chosen], p[chosen], j[chosen], x[chosen]
-    a, b = pairs[pair].T
-    draw = rng.standard_normal
-    u, v, w = draw((K, P)), draw((K, J)), draw((K, P, J))
-    s = 0.5 + 0.03 * draw(len(pairs))[pair] + x * (0.02 + sd["prompt"] * draw(P)[p] + sd["judge"] * draw(J)[j])
-    s = s + x * sd["prompt x judge"] * draw((P, J))[p, j] + sd["model x prompt"] * (u[a, p] - u[b, p])
-    s = s + sd["model x judge"] * (v[a, j] - v[b, j]) + sd["model x prompt x judge"] * (w[a, p, j] - w[b, p, j])
-    s = s + sd["pair x prompt"] * draw((len(pairs), P))[pair, p] + sd["pair x judge"] * draw((len(pairs), J))[pair, j]
-    s = s + sd["pair x prompt x judge"] * draw((len(pairs), P, J))[pair, p, j] + sd["residual"] * draw(pair.size)
-    left, right = np.where(x > 0, a, b), np.where(x > 0, b, a)
-    score = np.where(x > 0, s, 1 - s)
-    columns = {"prompt": p, "judge": [f"j{k}" for k in j], "left": left, "right": right, "score": score}
-    return pd.DataFrame(columns).astype({"left": str, "right": str})
-
-
-SDS = {
-    "prompt": 0.012,
-    "judge": 0.018,
-    "prompt x judge": 0.009,
-    "model x prompt": 0.024,
-    "model x judge": 0.018,
-    "model x prompt x judge": 0.012,
-    "pair x prompt": 0.015,
-    "pair x judge": 0.012,
-    "pair x prompt x judge": 0.012,
-    "residual": 0.018,
-}
-MULTIPLE = {name: 2.0 if name.startswith("model") else 1.0 for name in SDS}
-
-
-def rows_of(log: pd.DataFrame):
-    pairs = board_of(log, winner=None, score="score")._pairs
-    return judged_rows(pairs, pairs.rows, "judge", "prompt")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keep", [1.0, 0.7])
-def test_variance_components_are_unbiased(keep):
-    rng = np.random.default_rng(17)
-    found = np.array([variance_table(rows_of(simulated(rng, SDS, keep)))["variance"] for _ in range(60)])
-    truth = np.array([MULTIPLE[name] * sd**2 for name, sd in SDS.items()])
-    error = (found.mean(axis=0) - truth) / (found.std(axis=0, ddof=1) / np.sqrt(len(found)))
-    # Ten components at once, 60 draws each: beyond 4 is no chance, and half of the truth would be seen.
-    assert np.abs(error).max() < 4.0, dict(zip(SDS, error.round(1), strict=True))
-    assert np.all(found.std(axis=0, ddof=1) / np.sqrt(len(found)) < truth / 8)
-
-
-def test_moment_equations_are_those_of_dense_matrices(log):
-    pairs = board_of(both_orders(log.head(150)))._pairs
-    rows = judged_rows(pairs, pairs.rows, "judge", "prompt")
-    components = components_of(rows)
-    expected, observed = moment_equations(rows.values, fixed_effects(rows), list(components.values()))
-    pairs = (rows.pair[:, None] == np.arange(rows.n_pairs)).astype(float)
-    X = np.column_stack([pairs, rows.side])
-    M = np.eye(rows.n_rows) - X @ np.linalg.pinv(X)
-    same = {"prompt": rows.prompt.codes, "judge": rows.judge}
-    same = {name: of[:, None] == of for name, of in same.items()}
-    same["prompt x judge"] = same["prompt"] & same["judge"]
-    d = np.zeros((rows.n_rows, len(rows.models)))
-    d[np.arange(rows.n_rows), rows.first[rows.pair]] = 1.0
-    d[np.arange(rows.n_rows), rows.second[rows.pair]] = -1.0
-    kernels = {name: same[name] * np.outer(rows.side, rows.side) for name in same}
-    for name in same:
-        kernels[f"model x {name}"] = same[name] * (d @ d.T)
-        kernels[f"pair x {name}"] = same[name] * (pairs @ pairs.T)
-    kernels["residual"] = np.eye(rows.n_rows)
-    wanted = [kernels[name] for name in (*components, "residual")]
-    e = M @ rows.values
-    seen = [K @ M for K in wanted]
-    # The trace of a product is a sum of products.
-    slow = np.array([[np.sum(one * other.T) for other in seen] for one in seen])
-    np.testing.assert_allclose(expected, slow, rtol=1e-8, atol=1e-8 * slow.max())
-    np.testing.assert_allclose(observed, [e @ K @ e for K in wanted], rtol=1e-9)
-    Q = fixed_effects(rows)
-    np.testing.assert_allclose((Q.T @ Q).toarray(), np.eye(Q.shape[1]), atol=1e-12)
 
 
 @pytest.mark.parametrize("crossed", ["judge + prompt", "judge:prompt + prompt"])

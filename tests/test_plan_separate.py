@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,20 +120,6 @@ def test_the_plan_has_the_power_asked_for_and_one_prompt_less_has_not(board):
     assert powers[0] < 0.8 <= powers[1] + 1e-9
     assert crossed_power(pilot, pilot.design, plan.detectable, 0.05) == pytest.approx(0.8, abs=1e-5)
     assert crossed_power(pilot, pilot.design, 0.2, 0.05) == plan.power_now
-
-
-def test_parts_over_all_pairs_are_the_components_of_the_board(board):
-    """`judges().for_board()` has them from all models by the moments of a random-effects model of single verdicts."""
-    pilots = [
-        _crossed_pilot(board.contrast({a: 1, b: -1}), None)[0] for a, b in itertools.combinations(board.params.index, 2)
-    ]
-    plan = er.plan.separate(board, *board.params.index[:2], judges=[10], delta=0.3)
-    assert tuple(plan.parts.values()) == tuple(pilots[0].parts)
-    found = np.mean([pilot.parts for pilot in pilots], axis=0)
-    components = board.judges().for_board()
-    # A difference holds the effects of two models.
-    expected = [2 * components[name] for name in ("model_prompt", "model_judge", "residual")]
-    np.testing.assert_allclose(found, expected, rtol=0.01)
 
 
 @pytest.mark.slow

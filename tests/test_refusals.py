@@ -280,7 +280,6 @@ REFUSED = {
         er.plan.mde(n=1, omega2=0.1)
         er.plan.power(delta=0.1, omega2=0.1, cluster_sizes=[5, 5], icc=0.5, draws=0)
         er.plan.answers(delta=0.1, omega2=0.1, sigma2_a=0.1, sigma2_b=0.1, cost_question=-1, cost_a=1, cost_b=1)
-        er.plan.board(delta=0.1, judges=[3], model_prompt=0.0, model_judge=0.1, residual=0.0)
         er.plan.gate(score=1.2, n=10, margin=0.1)
         er.plan.from_pilot(means, delta=0.05)
         er.plan.from_pilot(LOG, delta=0.05)

@@ -514,24 +514,6 @@ def planned_difference(delta: float, differ: float) -> Question:
     return Question(ask, {"power": 0.0})
 
 
-def planned_board(judges: int, model_judge: float) -> Question:
-    """Two models whose scores differ by .2, on as many prompts as `plan.board` says."""
-    parts = {"model_prompt": 0.05, "model_judge": model_judge, "residual": 0.1}
-    prompts = int(er.plan.board(delta=0.2, judges=[judges], **parts)["prompts"].iloc[0])
-    prompt, judge = np.indices((prompts, judges)).reshape(2, -1)
-
-    def ask(rng: Rng) -> Ends:
-        sd, models = {name: np.sqrt(part) for name, part in parts.items()}, []
-        for model, quality in {"a": 0.2, "b": 0.0}.items():
-            score = quality + sd["model_prompt"] * rng.normal(size=prompts)[prompt]
-            score += sd["model_judge"] * rng.normal(size=judges)[judge] + sd["residual"] * rng.normal(size=prompt.size)
-            models.append(pd.DataFrame({"model": model, "prompt": prompt, "judge": judge, "score": score}))
-        means = er.mean(pd.concat(models), by="model", groups="prompt + judge")
-        return {"power": rejects(float(means.contrast("a - b").pvalues.iloc[0]))}
-
-    return Question(ask, {"power": 0.0})
-
-
 # The winner of several models, and averages over evals
 
 
@@ -1072,8 +1054,6 @@ def _worlds() -> Iterator[tuple[str, Made]]:
         yield name, (100, winner, (G, K, lead, correlation))
     for delta, differ in ((0.03, 0.1), (0.05, 0.2), (0.1, 0.4)):
         yield f"planned difference {delta:g}, {differ:g} differ", (400, planned_difference, (delta, differ))
-    for judges, part in ((5, 0.001), (10, 0.0015)):
-        yield f"planned board, {judges} judges, {part:g} of them", (400, planned_board, (judges, part))
     for k in (2, 5, 10, 30):
         yield f"suite of {k} tasks", (100, suite, (k,))
     yield "six tasks near .9", (400, suite, (6, 0.9))

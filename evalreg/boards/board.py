@@ -443,7 +443,7 @@ class Board(Results):
     def judges(
         self, judge: str = "judge", prompt: str | None = None, *, min_shared: int = 20, alpha: float = 0.05
     ) -> Judging:
-        """Judges set against each other: agreement, a board each, tastes, position bias, shares of variance.
+        """Judges set against each other: agreement, a board each, tastes, position bias.
 
         Errors are clustered by prompt, for these judges; the covariance is of the kind that the board has.
 
@@ -460,7 +460,7 @@ class Board(Results):
         Returns
         -------
         Judging
-            Tables agreement, overall, boards, effects, position and variance, and a `summary()`.
+            Tables agreement, overall, boards, effects and position, and a `summary()`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Judges set against each other: agreement, a board each, tastes, position bias, shares of variance."""
+"""Judges set against each other: agreement, a board each, tastes, position bias."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from evalreg.data.rows import cells_of, joint_names
 from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
 from evalreg.estimate import of_means
 from evalreg.inference.simultaneous import adjust_pvalues
-from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE, ROUNDING
+from evalreg.numerics.limits import EQUAL, FULL_LEVERAGE
 from evalreg.numerics.matrices import Matrix, compressed, difference_rows, scale_rows, transposed
-from evalreg.numerics.moments import moment_equations, solve_components
-from evalreg.planning.facets import warn_of_negative
 from evalreg.report.tables import MOST_ROWS, Shown, Summary, number, show
 from evalreg.scores.base import Cells, CellScores, cell_sums
 from evalreg.scores.stacking import GONE, SummedPairScores
@@ -449,7 +447,7 @@ def _adjusted(
 MOST_COLUMNS = 6
 
 
-@keeps("agreement", "overall", "boards", "effects", "position", "variance")
+@keeps("agreement", "overall", "boards", "effects", "position")
 @dataclass(frozen=True, eq=False, repr=False)
 class Judging(Shown):
     """Judges of a board set against each other; immutable.
@@ -484,11 +482,6 @@ class Judging(Shown):
         for), se, dof, p_value, p_adjusted, stands, n (rows), n_contrast (rows of pairs seen in both orders), balanced
         (whether every pair was seen as often either way, so that left and bias are equal), n_both and consistent
         ((prompt, pair) seen in both orders, and the share of them whose verdict did not turn).
-    variance : DataFrame
-        Indexed by component; columns variance (what it adds to the variance of one comparison), share, effect_sd (of
-        one effect; NaN where negative) and levels.
-    rows : JudgedRows
-        The comparisons.
 
     Examples
     --------
@@ -498,8 +491,6 @@ class Judging(Shown):
     >>> judging = board.judges()
     >>> judging.agreement["n"].tolist()
     [360, 360, 360]
-    >>> judging.variance["share"].drop("residual").idxmax()
-    'model x prompt'
     """
 
     judge: str
@@ -515,44 +506,9 @@ class Judging(Shown):
     boards: pd.DataFrame
     effects: pd.DataFrame
     position: pd.DataFrame
-    variance: pd.DataFrame
-    rows: JudgedRows
-
-    def for_board(self) -> dict[str, float]:
-        """What `plan.board` takes: variances behind the difference of two models' win rates.
-
-        Of a board on which every judge compares every pair of models once on every prompt, with as many models as here;
-        win rates are means over all opponents.
-
-        Returns
-        -------
-        dict
-            model_prompt, model_judge and residual. Negative components count as 0, and a warning names them.
-
-        Raises
-        ------
-        NotAvailableError
-            If the log does not separate what prompts add from what judges add.
-
-        Notes
-        -----
-        They are estimates: `model_judge` of J judges has at most J - 1 degrees of freedom, as few as the judges are.
-
-        Examples
-        --------
-        >>> import evalreg as er
-        >>> log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
-        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
-        >>> plan = er.plan.board(delta=0.2, judges=[10, 20], **board.judges().for_board())
-        >>> plan["prompts"].tolist()
-        [81, 44]
-        """
-        variances, negative = board_variances(self.rows, self.variance)
-        warn_of_negative(negative)
-        return variances
 
     def summary(self) -> Summary:
-        """Tables of agreement, boards, position bias and variance, and what a careful reader asks.
+        """Tables of agreement, boards and position bias, and what a careful reader asks.
 
         Returns
         -------
@@ -590,8 +546,6 @@ def judging_of(
         boards=board_table(rows, has_board, options),
         effects=effect_table(rows, has_board, options, alpha),
         position=position_table(rows, options, int(min_shared), alpha),
-        variance=variance_table(rows),
-        rows=rows,
     )
 
 
@@ -616,9 +570,8 @@ def summarize_judging(judging: Judging) -> Summary:
         agreement[["agreement", "se", "kappa", "n"]],
         rates[[name for name in position.index if name in rates][:MOST_COLUMNS]].head(MOST_ROWS),
         shown[["effect", "se", "p_adjusted", "n"]],
-        judging.variance.dropna(subset=["variance"]),
     )
-    sentences = (*_on_agreement(judging), *_on_position(judging), *_on_effects(judging), *_on_variance(judging))
+    sentences = (*_on_agreement(judging), *_on_position(judging), *_on_effects(judging))
     grids = tuple(show(table).grids[0] for table in tables if table.size)
     return Summary("evalreg judges", facts, grids, sentences)
 
@@ -686,151 +639,6 @@ def _on_effects(judging: Judging) -> Iterator[str]:
         yield f"Tables show the first {MOST_ROWS} rows and {MOST_COLUMNS} judges; `agreement` and the others have all."
 
 
-def _on_variance(judging: Judging) -> Iterator[str]:
-    variance = judging.variance["variance"]
-    yield (
-        "Shares are of the variance of one comparison around its pair's mean, by moments (MINQUE(0)): unbiased, so "
-        "small ones may be negative. What a prompt or judge adds to all models alike cancels out of a comparison; "
-        "prompt, judge and prompt x judge are by how much each favours the left side. There are no error bars; a "
-        "component is known no better than its levels allow."
-    )
-    if variance.get(PAIR_BOTH, 0.0) < 0:
-        yield f"{PAIR_BOTH} is negative where a judge's verdicts turn with the order."
-    if together := [name for name in map(str, variance.index) if " + " in name]:
-        yield f"This log determines only the sum of {'; of '.join(together)}."
-    if unseen := ", ".join(map(str, variance.index[variance.isna()])):
-        yield f"No shares of {unseen}: too few pairs were seen in both orders to separate position from models."
-
-
-# Shares of variance by prompt, judge and model
-
-PROMPT, JUDGE, PROMPT_JUDGE = "prompt", "judge", "prompt x judge"
-MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH = "model x prompt", "model x judge", "model x prompt x judge"
-PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH, RESIDUAL = "pair x prompt", "pair x judge", "pair x prompt x judge", "residual"
-POSITION = (PROMPT, JUDGE, PROMPT_JUDGE)
-OF_MODELS = (MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH)
-# If every comparison came in both orders, half of the rows would repeat another. With fewer than half of that, what is
-# special to a (pair, prompt, judge) is left in the residual (limit).
-ENOUGH_REPEATS = 0.25
-# Tolerance, 1 - R^2 of the side on the pairs, which is 1 where orders are balanced. Below it position is not separated
-# from models: the variance of its effect is inflated by 1/tolerance, tenfold (Marquardt 1970, Technometrics 12,
-# 591-612). And the share of (prompt, pair) that judges saw in several orders, below which the order is the prompt's
-# (limit).
-ENOUGH_ORDERS = 0.1
-
-
-def components_of(rows: JudgedRows) -> dict[str, Matrix]:
-    """The random effects of a log of comparisons, without the residual: what the levels of each add to every score.
-
-    Those of position only where pairs were seen in both orders; those of a pair under one prompt and judge only where
-    at least a quarter of the rows repeat another, as where judges see both orders. Shapes: (n_rows, n_levels).
-    """
-    prompt, judge = rows.prompt.codes, rows.judge
-    groups = (prompt, judge, prompt * len(rows.judges) + judge)
-    designs = dict[str, Matrix]()
-    if np.mean(_side_within_pairs(rows) ** 2) >= ENOUGH_ORDERS:
-        designs |= {name: _one_hot(group, rows.side) for name, group in zip(POSITION, groups, strict=True)}
-    designs |= {name: _differences(group, rows) for name, group in zip(OF_MODELS, groups, strict=True)}
-    ones = np.ones(rows.n_rows)
-    for name, group in zip((PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH), groups, strict=True):
-        designs[name] = _one_hot(group * rows.n_pairs + rows.pair, ones)
-    if rows.n_rows - _n_levels(designs[PAIR_BOTH]) < ENOUGH_REPEATS * rows.n_rows:
-        del designs[PAIR_BOTH]
-    return designs
-
-
-def _n_levels(design: Matrix) -> int:
-    """Levels that occur."""
-    return int(np.count_nonzero(np.bincount(design.indices)))
-
-
-def _side_within_pairs(rows: JudgedRows) -> FloatArray:
-    """The side less the mean of its pair, exactly zero where it does not vary."""
-    deviation = rows.side - (np.bincount(rows.pair, rows.side) / np.bincount(rows.pair))[rows.pair]
-    return np.where(np.abs(deviation) < ROUNDING, 0.0, deviation)
-
-
 def _one_hot(keys: IntArray, values: FloatArray) -> Matrix:
     levels, names = pd.factorize(keys)
     return sparse.csr_array((values, levels, np.arange(keys.size + 1)), shape=(keys.size, len(names)))
-
-
-def _differences(group: IntArray, rows: JudgedRows) -> Matrix:
-    """The effect of the first model minus that of the second, each by group."""
-    sides = np.column_stack([rows.first[rows.pair], rows.second[rows.pair]])
-    levels, names = pd.factorize((group[:, None] * len(rows.models) + sides).ravel())
-    design = difference_rows(levels[::2], levels[1::2], len(names))
-    design.sort_indices()
-    return design
-
-
-def fixed_effects(rows: JudgedRows) -> Matrix:
-    """Orthonormal columns Q that span the pairs' means and, where orders vary, a common position effect."""
-    count = np.bincount(rows.pair).astype(float)
-    pairs = sparse.csr_array(
-        (1.0 / np.sqrt(count)[rows.pair], rows.pair, np.arange(rows.n_rows + 1)), shape=(rows.n_rows, rows.n_pairs)
-    )
-    x = _side_within_pairs(rows)
-    if not x.any():
-        return pairs
-    return sparse.hstack([pairs, sparse.csr_array((x / np.linalg.norm(x))[:, None])]).tocsr()
-
-
-def variance_table(rows: JudgedRows) -> pd.DataFrame:
-    """Shares of the variance of one comparison around the mean score of its pair: `Judging.variance`.
-
-    The model is s = psi_ab + (u_ap - u_bp) + (v_aj - v_bj) + (w_apj - w_bpj) + t_abp + t_abj + t_abpj + x (c + c_p +
-    c_j + c_pj) + e, x = 1 where the first model is on the left and -1 on the right, all effects but psi and c random
-    with mean zero. What a prompt or a judge adds to all models alike cancels out of a comparison; what is left of their
-    main effects is c_p, c_j and c_pj, by how much the left side is favoured there. Components are covariances of
-    comparisons that share something and nothing else, which can be negative in truth too: t_abpj is, where a judge's
-    verdict turns with the order.
-
-    Estimates are unbiased, so that small ones may be negative; they are not cut. Components that the log does not
-    separate are one row, named by all of them; those that cannot be seen are NaN. Sampling weights are not used.
-    Brennan (2001), Generalizability Theory, chapters 3 and 7; Rao (1972), JASA 67, 112-115.
-    """
-    designs = components_of(rows)
-    variances, sets = solve_components(*moment_equations(rows.values, fixed_effects(rows), list(designs.values())))
-    names = [*designs, RESIDUAL]
-    # The effects of two models enter a comparison.
-    multiples = np.array([2.0 if name in OF_MODELS else 1.0 for name in names])
-    levels = [*map(_n_levels, designs.values()), rows.n_rows]
-    total = float(multiples @ variances)
-    table = {name: (np.nan, np.nan, np.nan, 0) for name in POSITION if name not in names}
-    for members in sets:
-        added, alone = float(multiples[members] @ variances[members]), variances[members[0]]
-        sd = np.sqrt(alone) if len(members) == 1 and alone >= 0 else np.nan
-        share = added / total if total > 0 else np.nan
-        table[" + ".join(names[i] for i in members)] = (added, share, sd, min(levels[i] for i in members))
-    frame = pd.DataFrame.from_dict(table, orient="index", columns=["variance", "share", "effect_sd", "levels"])
-    return frame.rename_axis("component")
-
-
-def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Variances as `plan.board` takes them, of win rates over all opponents, and components that were negative.
-
-    With K models the difference of two win rates is K/(K - 1) (u_a - u_b) for an effect u of models, and has the
-    variance 2K/(K - 1)^2 for one of pairs with variance 1. Where a prompt shows a pair in one order to all judges, by
-    how much it favours a side is an effect of pair and prompt; otherwise the orders average out as single ratings do.
-    """
-    K = len(rows.models)
-    of_models, of_pairs = K**2 / (2.0 * (K - 1) ** 2), K / (K - 1.0) ** 2
-    counts = np.bincount(rows.unit.codes)
-    one_order = np.abs(np.bincount(rows.unit.codes, rows.side)) == counts
-    fixed = bool(np.mean(one_order[counts > 1]) > 1 - ENOUGH_ORDERS) if np.any(counts > 1) else True
-    roles = {MODEL_PROMPT: "model_prompt", PAIR_PROMPT: "model_prompt", MODEL_JUDGE: "model_judge"}
-    roles |= {PAIR_JUDGE: "model_judge", PROMPT: "model_prompt" if fixed else "residual"}
-    variances, negative = {"model_prompt": 0.0, "model_judge": 0.0, "residual": 0.0}, []
-    for label, added in table["variance"].dropna().items():
-        names = str(label).split(" + ")
-        held = sorted({roles.get(name, "residual") for name in names})
-        if len(held) > 1:
-            raise NotAvailableError(
-                f"the log does not separate {' from '.join(names)}, and a plan needs each by itself. Add comparisons "
-                "of the same pairs by other judges, or on other prompts."
-            )
-        factor = of_models if not set(names).isdisjoint(OF_MODELS) else of_pairs
-        variances[held[0]] += factor * max(float(added), 0.0)
-        negative += [str(label)] if added < 0 and not set(names) <= set(POSITION) else []
-    return variances, tuple(negative)

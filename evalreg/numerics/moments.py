@@ -9,42 +9,33 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, quotient
+from evalreg.checks import FloatArray, IntArray, quotient
 from evalreg.numerics.limits import HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix, dense, faster_dense
 
-# Components whose expected products lie this near to a combination of the others' are one to the log.
-ALIASED = 1e-7
-
 
 def moment_equations(
-    values: FloatArray, Q: Matrix, designs: Sequence[Matrix], forms: Sequence[Matrix] | None = None
+    values: FloatArray, Q: Matrix, designs: Sequence[Matrix], forms: Sequence[Matrix]
 ) -> tuple[FloatArray, FloatArray]:
     """Expected and observed quadratic forms |L_c'e|^2 of the residuals e, that of single rows last.
 
     With M = I - QQ', the columns of Q orthonormal, and e = M s, E|L_c'e|^2 = sum_d sigma_d^2 |L_c' M Z_d|^2, which
-    counts what the fixed effects have taken out. Z are the `designs`, (n_rows, n_levels) each. L are the `forms`: Z by
-    default, which is MINQUE(0), and Z over the roots of the sizes of its levels for Henderson's method 1. Sums run over
-    levels; no matrix has rows on both sides. Rao (1972), Journal of the American Statistical Association 67, 112-115;
-    Searle, Casella and McCulloch (1992), Variance Components, chapters 5 and 11; Henderson (1953), Biometrics 9,
+    counts what the fixed effects have taken out. Z are the `designs`, (n_rows, n_levels) each, L the `forms`: Z over
+    the roots of the sizes of its levels for Henderson's method 1. Sums run over levels; no matrix has rows on both
+    sides. Searle, Casella and McCulloch (1992), Variance Components, chapters 5 and 11; Henderson (1953), Biometrics 9,
     226-252.
     """
-    left = designs if forms is None else forms
     e = values - Q @ (Q.T @ values)
-    fixed = [sparse.csr_array(design.T @ Q) for design in designs]
-    of_forms = fixed if forms is None else [sparse.csr_array(form.T @ Q) for form in forms]
+    of_forms, fixed = ([sparse.csr_array(matrix.T @ Q) for matrix in of] for of in (forms, designs))
     expected = _products(of_forms, fixed)
-    for c in range(len(left)):
-        for d in range(c if forms is None else 0, len(designs)):
-            expected[c, d] += _crossed(left[c], of_forms[c], designs[d], fixed[d])
-            if forms is None:
-                expected[d, c] = expected[c, d]
+    for c, d in np.ndindex(expected.shape):
+        expected[c, d] += _crossed(forms[c], of_forms[c], designs[d], fixed[d])
     down, right = (
         np.array([_square(L) - _square(B) for L, B in zip(of, of_fixed, strict=True)])
-        for of, of_fixed in ((designs, fixed), (left, of_forms))
+        for of, of_fixed in ((designs, fixed), (forms, of_forms))
     )
     expected = np.block([[expected, right[:, None]], [np.array([*down, values.size - Q.shape[1]])]])
-    observed = np.array([*(float(np.sum((L.T @ e) ** 2)) for L in left), float(e @ e)])
+    observed = np.array([*(float(np.sum((L.T @ e) ** 2)) for L in forms), float(e @ e)])
     return expected, observed
 
 
@@ -66,29 +57,11 @@ def _products(left: list[Matrix], right: list[Matrix]) -> FloatArray:
     step = max(HELD // 4 // n_fixed, 1)
     total = np.zeros((len(left), len(right)))
     # Each of few levels meets nearly all fixed effects.
-    either = [left] if left is right else [left, right]
-    sides = [[dense(B) if faster_dense(B) else B.tocsc() for B in side] for side in either]
+    sides = [[dense(B) if faster_dense(B) else B.tocsc() for B in side] for side in (left, right)]
     for start in range(0, n_fixed, step):
         parts = [np.array([dense(B.T @ B[:, start : start + step]).ravel() for B in side]) for side in sides]
-        total += parts[0] @ parts[-1].T
+        total += parts[0] @ parts[1].T
     return total
-
-
-def solve_components(expected: FloatArray, observed: FloatArray) -> tuple[FloatArray, list[list[int]]]:
-    """Variance components of symmetric equations, of least norm, and which of them the log cannot tell from each other.
-
-    The sets are a partition: components alone, or those of which only the sum is known.
-    """
-    scale = np.sqrt(np.diag(expected))
-    alive = scale > 1e-9 * scale.max()
-    safe = np.where(alive, scale, 1.0)
-    values, vectors = np.linalg.eigh(np.where(alive[:, None] & alive, expected / np.outer(safe, safe), 0.0))
-    known = values > ALIASED * max(values[-1], 1.0)
-    variances = (vectors[:, known] / values[known] @ (vectors[:, known].T @ (observed / safe))) / safe
-    null = vectors[:, ~known] @ vectors[:, ~known].T
-    tied: BoolArray = np.abs(null) > 1e-6
-    n_sets, label = sparse.csgraph.connected_components(sparse.csr_array(tied.astype(float)))
-    return variances, [np.flatnonzero(label == s).tolist() for s in range(n_sets)]
 
 
 def anova_icc(

@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, checked_count, fraction, issue, keeps, listed, nearest
+from evalreg.checks import BoolArray, FloatArray, checked_count, fraction, keeps, listed, nearest
 from evalreg.choices import MissingName
 from evalreg.covariance.options import MOST_AXES
 from evalreg.covariance.special import FEW_CLUSTERS
 from evalreg.data.clusters import Codes, joint
 from evalreg.data.frame import rows_in_memory
 from evalreg.data.rows import read_rows
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError
 from evalreg.numerics.limits import CONSTANT, EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.numerics.moments import moment_equations
@@ -265,46 +265,6 @@ class FacetComponents(Shown):
         each[-1] *= repeats
         return math.sqrt(sum(max(v, 0.0) / n for v, n in zip(self.table["variance"], each, strict=True)))
 
-    def for_board(self, model: str = "model", prompt: str = "prompt", judge: str | None = "judge") -> dict[str, float]:
-        """What `plan.board` takes: variances of what a difference of two models rests on.
-
-        Parameters
-        ----------
-        model, prompt, judge : str, optional
-            The facets, all crossed; judge None for scores without judges.
-
-        Returns
-        -------
-        dict
-            model_prompt, model_judge and residual. Negative components are 0, and a warning names them.
-
-        Raises
-        ------
-        ArgumentError
-            If the facets are not these.
-
-        Examples
-        --------
-        `er.plan.board(delta=0.05, **found.for_board("model", "item", "judge"))`
-        """
-        roles = tuple(map(str, (model, prompt) if judge is None else (model, prompt, judge)))
-        if set(self.facets) != set(roles):
-            raise ArgumentError(
-                f"`for_board` needs components of {listed(roles)} and nothing else, all crossed; these are of "
-                f'{listed(self.facets)}. Compute them with facets="{" x ".join(roles)}".'
-            )
-        role_of = {frozenset(roles[:2]): "model_prompt"}
-        if judge is not None:
-            role_of |= {frozenset(roles[::2]): "model_judge", frozenset(roles): "residual"}
-        variances, negative = dict.fromkeys(("model_prompt", "model_judge", "residual"), 0.0), []
-        for place, (name, variance) in enumerate(self.table["variance"].items()):
-            role = role_of.get(self.columns[place]) if place < len(self.columns) - 1 else "residual"
-            if role is not None:
-                variances[role] += max(float(variance), 0.0)
-                negative += [str(name)] if variance < 0 else []
-        warn_of_negative(negative, " The upper ends in the table say how large it may be.")
-        return variances
-
     @property
     def _confounded(self) -> bool:
         return str(self.table.index[-1]) != ERROR
@@ -318,13 +278,6 @@ class FacetComponents(Shown):
             Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
         """
         return _summary(self)
-
-
-def warn_of_negative(names: Sequence[str], more: str = "") -> None:
-    """Say which components came out negative, so that plans take 0 for them; nothing where none did."""
-    if names:
-        text = f"Planned with 0 for {listed(names)}, whose variance came out negative: too little data to see it.{more}"
-        issue([(EvalregWarning, text)])
 
 
 def _summary(result: FacetComponents) -> Summary:
@@ -419,7 +372,7 @@ def components(
     Returns
     -------
     FacetComponents
-        With `table`, `summary()`, `standard_error(...)` of other designs, and `for_board(...)` for `plan.board`.
+        With `table`, `summary()`, and `standard_error(...)` of other designs.
 
     Raises
     ------

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import scipy
 from scipy import sparse
 
@@ -515,72 +514,6 @@ def clusters(
     return t_units(per_cluster, checked_delta(delta), alpha, power)
 
 
-def curve(
-    *,
-    n: Iterable[int],
-    omega2: float,
-    sigma2_a: float = 0.0,
-    sigma2_b: float = 0.0,
-    k: Iterable[int] = (1, 2, 5, 10),
-    cluster_size: int | None = None,
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> pd.DataFrame:
-    """Detectable differences by number of questions and of answers to each.
-
-    Parameters
-    ----------
-    n : iterable of int
-        Numbers of questions.
-    omega2 : float
-        As in `mde`.
-    sigma2_a, sigma2_b : float, optional
-        As in `mde`; 0 by default.
-    k : iterable of int, optional
-        Answers to each question, the same of both models; 1, 2, 5 and 10 by default.
-    cluster_size : int, optional
-        Questions of each cluster. With it the test is t with the degrees of freedom of as many whole clusters as n
-        questions make. None, the default, is eq. 10 with normal quantiles.
-    alpha, power : float, optional
-        As in `mde`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Indexed by n, one column for each K, in units of the score: what `mde` gives for each.
-
-    Raises
-    ------
-    ArgumentError, ArgumentTypeError
-        If a number is outside its range; fewer than two clusters are among these.
-
-    References
-    ----------
-    Miller (2024), arXiv:2411.00640, eq. 10.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> table = er.plan.curve(n=[198, 1000], omega2=1 / 9, sigma2_a=1 / 6, sigma2_b=1 / 6, k=[1, 10])
-    >>> print(table.round(4).to_string())
-    k          1       10
-    n
-    198   0.1327  0.0757
-    1000  0.0591  0.0337
-    """
-    sizes, answers = checked_counts("n", n, 1, "questions"), checked_counts("k", k, 1, "answers")
-    if cluster_size is not None:
-        checked_count("cluster_size", cluster_size, 1, "questions")
-        two = 2 * cluster_size
-        rule = f"be at least {two}, two clusters of `cluster_size` questions"
-        checked_number("n", min(sizes), rule, least=two)
-    rows, shared = [], {"omega2": omega2, "sigma2_a": sigma2_a, "sigma2_b": sigma2_b, "alpha": alpha, "power": power}
-    for size in sizes:
-        n_clusters = None if cluster_size is None else size // cluster_size
-        rows.append([mde(n=size, k_a=times, k_b=times, n_clusters=n_clusters, **shared) for times in answers])
-    return pd.DataFrame(rows, index=pd.Index(sizes, name="n"), columns=pd.Index(answers, name="k"))
-
-
 @dataclass(frozen=True)
 class AnswerPlan:
     """Numbers of questions and answers that detect a difference at the least cost."""
@@ -695,46 +628,6 @@ def answers(
     a, b = int(A[best]), int(B[best])
     cost, noise_share = float(n[best] * price(a, b)), 1 - omega2 / variance(a, b)
     return AnswerPlan(a, b, int(n[best]), cost, noise_share, cost_one_answer=float(needed(1, 1)[0]) * price(1, 1))
-
-
-def enough_answers(*, omega2: float, sigma2: float, share: float = 0.05) -> int:
-    """Answers to each question beyond which more buy next to nothing.
-
-    Parameters
-    ----------
-    omega2 : float
-        Variance over questions of expected scores, or of the difference of two models' expected scores, above 0.
-    sigma2 : float
-        Variance of one answer within its question; for a difference the sum of both models'.
-    share : float, optional
-        Share of the variance that answer noise may keep, 0.05 by default: then even infinitely many answers would
-        shorten the interval by no more than 2.5%.
-
-    Returns
-    -------
-    int
-        Smallest K with (sigma2/K)/(omega2 + sigma2/K) at or below `share`.
-
-    Raises
-    ------
-    ArgumentError, ArgumentTypeError
-        If a number is outside its range.
-
-    References
-    ----------
-    Miller (2024), arXiv:2411.00640, section 3.1.
-
-    Examples
-    --------
-    Uniform chances of being right, as in the paper:
-
-    >>> import evalreg as er
-    >>> er.plan.enough_answers(omega2=1 / 12, sigma2=1 / 6)
-    38
-    """
-    omega2 = unit_variance(omega2, 0.0, 0.0, 1, 1)
-    sigma2, share = checked_variance("sigma2", sigma2), fraction("share", share)
-    return max(1, math.ceil(sigma2 * (1 - share) / (share * omega2) * (1 - ROUNDING)))
 
 
 # Few or unequal clusters, simulated

@@ -1,4 +1,4 @@
-"""Prompts and judges at which two models of a leaderboard come apart: from variances, or from a log."""
+"""Prompts and judges at which two models of a leaderboard come apart."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from evalreg.planning.power import (
     PILOT_NODES,
     checked_counts,
     checked_delta,
-    checked_variance,
     chi_nodes,
     fewest,
     normal_quantiles,
     reached,
-    t_units,
     two_sided,
 )
 from evalreg.report.tables import Grid, Printed, Summary, number, p_value
@@ -39,113 +37,6 @@ NODES = 20
 # No benchmark has more prompts; and so many that they are no source of error (limits).
 MOST_PROMPTS, ENDLESS = 1_000_000, 1e12
 TABLE = ("judges", "prompts", "ratings", "se", "dof", "smallest")
-
-
-# From variances
-
-
-def board(
-    *,
-    delta: float,
-    model_prompt: float,
-    residual: float,
-    model_judge: float = 0.0,
-    judges: Iterable[int] = (2, 3, 5, 10),
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> pd.DataFrame:
-    """Prompts that separate two neighbours of a leaderboard, for several numbers of judges.
-
-    Every judge rates both models on every prompt; prompts and judges are samples of all that could have been asked.
-    What is common to all models, such as hard prompts and strict judges, cancels in a difference, so that three
-    variance components are left.
-
-    Parameters
-    ----------
-    delta : float
-        True difference of the two models' scores, above 0, in units of the score.
-    model_prompt : float
-        Variance of the interaction of model and prompt: that prompts suit models differently.
-    residual : float
-        Variance of a single rating about all effects of model, prompt and judge: the interaction of all three, and
-        noise.
-    model_judge : float, optional
-        Variance of the interaction of model and judge: that judges have favourites; 0 by default.
-    judges : iterable of int, default (2, 3, 5, 10)
-        Numbers of judges; 1 only where `model_judge` is 0, since one judge says nothing about others.
-    alpha : float, optional
-        Level of the two-sided test, 0.05 by default; divide it by the number of neighbours for all at once.
-    power : float, optional
-        Probability of separating the two, 0.8 by default. Above alpha.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Indexed by the number of judges, with columns
-
-        - `prompts`: the number needed; missing where no number is enough, since the judges' favourites alone hide the
-          difference.
-        - `ratings`: prompts times judges, of each model.
-        - `se`, `dof`: standard error of the difference at that number, and its degrees of freedom.
-        - `smallest`: the difference that this many judges detect with unlimited prompts.
-
-    Raises
-    ------
-    ArgumentError, ArgumentTypeError
-        If a number is outside its range.
-
-    Notes
-    -----
-    The variance of the difference is 2 (model_prompt/P + model_judge/J + residual/(P J)). The power is that of the test
-    with `groups="prompt + judge"`, integrated over the variances by prompt and by judge as it will see them, which is
-    exact for normal scores; `separate` plans so too, and allows for the error of a pilot. `dof` are those at which t
-    gives the half-width that is expected, the root of a sum of t^2 V over the three terms. Where judges have no
-    favourites the test is t on the prompts' means: pass groups="prompt" then, since crossing few judges costs power
-    (simulated with 3 judges: 0.69 for 0.80).
-
-    References
-    ----------
-    Brennan (2001), Generalizability Theory, section 4.2 (D studies of a crossed design); Banerjee (1960),
-    Sankhya 22, 359-362.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> table = er.plan.board(delta=0.1, model_prompt=0.05, model_judge=0.002, residual=0.1, judges=[2, 3, 6])
-    >>> print(table[["prompts", "ratings", "smallest"]].round(3).to_string())
-            prompts  ratings  smallest
-    judges
-    2          <NA>     <NA>     0.730
-    3          <NA>     <NA>     0.206
-    6           606     3636     0.091
-    """
-    delta = checked_delta(delta)
-    each = {"model_prompt": model_prompt, "model_judge": model_judge, "residual": residual}
-    parts = np.array([checked_variance(name, value) for name, value in each.items()])
-    if parts[0] + parts[2] == 0:
-        raise ArgumentError("`model_prompt` and `residual` must not both be 0: nothing would be left to plan for.")
-    numbers = checked_counts("judges", judges, 1, "judges")
-    if 1 in numbers and parts[1] > 0:
-        raise ArgumentError(
-            "`judges` of 1 says nothing about other judges where `model_judge` is above 0. Ask for at least 2, or pass "
-            "model_judge=0 to hold the one judge fixed, and speak of it alone."
-        )
-    normal_quantiles(alpha, power)
-    # A difference has the effects of two models.
-    known = CrossedPilot(grid(2, 2), 2 * parts, 2 * parts, (np.inf, np.inf))
-    rows = []
-    for count in numbers:
-        if count == 1 or parts[1] == 0:
-            # Judges without favourites are no source of error; the prompts' means are the units.
-            variance = 2 * (parts[0] + parts[2] / count)
-            prompts = t_units(variance, delta, alpha, power)
-            rows.append([count, prompts, prompts * count, math.sqrt(variance / prompts), prompts - 1.0, 0.0])
-        else:
-            rows.append(_row(known, count, delta, alpha, power))
-    return _typed(rows).astype({"judges": int}).set_index("judges")
-
-
-# From a log
 
 
 def separate(

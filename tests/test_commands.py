@@ -179,8 +179,8 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run, monke
         assert run(f"{re.sub(rf' {typed.split()[0]} [^ ]+', '', line)} {typed}")[0] == 0
     log = pd.read_csv("logs/models.csv")
     log.astype(object).assign(score=log["score"].astype(object).mask(log.index % 99 == 0, "error")).to_csv("words.csv")
-    where = re.search(r"out: (--where '.*')", run("mean words.csv")[2])[1]
-    table = pd.read_csv(io.StringIO(run(f"mean words.csv {where} --format csv")[1])).set_index("name")["estimate"]
+    left_out = re.search(r"Pass (--score-labels error=none), or", run("mean words.csv")[2])[1]
+    table = pd.read_csv(io.StringIO(run(f"mean words.csv {left_out} --format csv")[1])).set_index("name")["estimate"]
     assert table.to_dict() == pytest.approx(log[log.index % 99 > 0].groupby("model")["score"].mean().to_dict())
     assert "Leave it out" in run("mean logs/models.csv --score-labels x=1")[2]
     assert "--formula: `formula` must be named" in run("leaderboard logs/judge_log.csv --method controlled")[2]
@@ -197,8 +197,8 @@ def test_what_a_sentence_says_to_pass_is_typed_as_an_option_and_works(run, monke
     assert run(f"mean words.csv --score-labels '{typed}'")[1] == run("mean logs/models.csv")[1]
     rows = [{"meta": {"llm": row.model, "id": row.question}, "is": {"correct": row.score}} for row in log.itertuples()]
     Path("nested.json").write_text(json.dumps(rows))
-    for command, told, value in (("mean", "--by", "0.8000"), ("compare", "--model", "0.0667")):
-        cure = re.search(rf"score: ({told} .*)", run(f"{command} nested.json")[2])[1]
+    for command, value in (("mean", "0.8000"), ("compare", "0.0667")):
+        cure = re.search(r"score: (--roles .*)", run(f"{command} nested.json")[2])[1]
         assert value in run(f"{command} nested.json {cure}")[1]
     run("mean logs/passages.csv --format json -o results.json")
     for file in ("results.json", "-"):

@@ -216,10 +216,65 @@ def test_commands_of_doctor_run_with_its_options_and_pool_no_models(name, shared
 
 def test_refusals_of_a_table_of_verdicts_lead_to_its_board(shared, capsys):
     command = ["leaderboard", str(shared / "data" / "pandalm_pairs.csv.gz")]
-    for option in ("evalreg leaderboard FILE (.*)", r"Perhaps (--labels .*?)(?:, if|\.\n)"):
+    for option in ("evalreg leaderboard FILE (.*)", r"Perhaps (--labels .*)\.\n"):
         assert main(command) == 3
         command += shlex.split(re.search(option, capsys.readouterr().err)[1])
     assert main(command) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "cells", "estimates"),
+    [
+        ("leaderboard", {"left": "a", "right": "b", "prompt": range(9), "winner": [0.5, 1, 0] * 3}, [0.5, 0.5]),
+        (
+            "leaderboard",
+            {"model_a": "a", "model_b": "b", "question_id": range(9), "winner": ["A", "B", "A"] * 3},
+            [2 / 3],
+        ),
+        ("mean", {"item": range(9), "score": [True, 1, False] * 3}, [2 / 3]),
+        ("mean", {"item": range(9), "score": ["true", "1", "n/a"] * 3}, [1.0]),
+        ("mean", {"item": range(9), "score": ["error", "1", "0"] * 3}, [0.5]),
+        ("leaderboard", {"model": ["a", "b", "b"] * 6, "task": ["x", "y"] * 9, "score": [1, 1, 0] * 6}, [1.0, 0.5]),
+        ("compare", {"model": ["a", "b"] * 9, "question_id": sorted([*range(9)] * 2), "score": [1, 0] * 9}, [1.0]),
+    ],
+)
+def test_two_steps_along_refusals_lead_to_the_right_number(command, cells, estimates, tmp_path, capsys):
+    rows = pd.DataFrame(cells).astype(object).to_dict("records")
+    words = [command, str(lines(tmp_path / "table.jsonl", rows)), "--format", "csv"]
+    for _ in range(2):
+        if main(words) == 0:
+            break
+        error = re.sub(r"error: --[\w-]+: ", "", capsys.readouterr().err)
+        words += shlex.split(re.findall(r"(?:[:.] |Pass |aps |FILE )(--[a-z].*?)(?=[.,]?\n|, (?:or|if) )", error)[0])
+    capsys.readouterr()
+    assert main(words) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    column = "difference" if command == "compare" else "estimate"
+    assert table[column].tolist()[: len(estimates)] == pytest.approx(estimates)
+
+
+def test_what_no_option_cures_is_said_of_the_whole_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scored = [{"item": i, "score": i % 2} for i in range(9)]
+    for name in "ab":
+        lines(Path(f"{name}.jsonl"), scored)
+    assert main(["mean", "a.jsonl", "b.jsonl"]) == 3  # files are models, and no column names these
+    named = re.search(r"name them: (.*)\.\n", capsys.readouterr().err)[1]
+    assert main(["mean", *shlex.split(named)]) == 0
+    for text, message in (
+        ('{"item": {"0": 1, "1": 2}, "score": {"0": 1, "1": 0}}', "one object of lists or objects"),
+        ('item,score\n1,"1,000"\n2,"2,500"\n', "thousands without a comma"),
+        ("item,score\n1,71%\n2,30%\n", "sign of percent"),
+        ("left,right,winner\na,b,1\na,b,2\na,b,0\n", "Say in `labels` what that means, by --labels 0=none"),
+    ):
+        Path("c").write_text(text)
+        capsys.readouterr()
+        assert main(["leaderboard" if "left" in text else "mean", "c"]) == 3
+        assert message in capsys.readouterr().err
+    Path("c").write_text("score\n1\n0\n1\n")
+    assert main(["mean", "c", "--format", "csv"]) == 0
+    ids = pd.DataFrame({"model": ["a", "b"], "item": ["1.0", "1"], "score": 1})
+    assert any('first "1.0" and "1"' in remark for remark in er.Log(ids).doctor().remarks)
 
 
 def test_doctor_takes_columns_of_any_type_and_rows_without_a_side():

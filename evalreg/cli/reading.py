@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,16 +13,23 @@ from typing import Any, cast
 import pandas as pd
 
 import evalreg as er
-from evalreg.checks import MOST_LISTED, counted, option, passed
+from evalreg.checks import counted, option, passed
 from evalreg.cli.options import options_of, typed_value
 from evalreg.data.streams import is_stream
-from evalreg.data.where import as_name
-from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError, NonNumericError
+from evalreg.errors import ArgumentError, EvalregError, LogFormatError, MissingColumnError
 from evalreg.logs.files import PARQUET, Source, find_files
 from evalreg.logs.log import Log, chosen_rows, role_arguments, together, with_short_names, within
 from evalreg.logs.read import FORMATS, format_of, read_log
 from evalreg.logs.reading import ROLES
-from evalreg.logs.table_log import if_wide, is_text, likely_roles, likely_sides, refuse_nested_roles, rows_of
+from evalreg.logs.table_log import (
+    if_wide,
+    is_text,
+    likely_prompt,
+    likely_roles,
+    likely_sides,
+    refuse_nested_roles,
+    rows_of,
+)
 
 # Parameters that name columns of labels, whose ids are read as text to the letter.
 LABELS = ("by", "model", "item", "sample", "strata", "left", "right", "winner", "key", "treatment", "eval", "judge")
@@ -76,7 +81,7 @@ class Rows:
         return [f"{rows} of {self.harness.format}; left out: {counts or 'none'}.", *self.harness.notes]
 
     def pooled(self, options: Mapping[str, Any], has_by: bool, is_doctor: bool) -> Iterator[str]:
-        """Sentences where no option tells several tasks, or what seem to be models, apart."""
+        """Sentences where no option tells several tasks, or what seem to be models or questions, apart."""
         text = " ".join(str(value) for name, value in options.items() if name != "where")
         if is_doctor:
             return
@@ -86,10 +91,14 @@ class Rows:
             yield f"Rows of {n} tasks are taken together. Name one by --where{apart}."
         if self.harness is not None or self.pairs or not hasattr(self.data, "columns"):
             return
-        column = likely_roles(self.frame, ("model",)).get("model", "")
-        if self.several(column) and column not in text:
-            models = counted(self.frame[column].nunique(), "model")
-            yield f'"{column}" seems to hold {models}, and rows of all are taken together. Name it to tell them apart.'
+        for role, column in likely_roles(self.frame, ("model", "item")).items():
+            if column in text or not self.several(column):
+                continue
+            if role == "model":
+                models = counted(self.frame[column].nunique(), "model")
+                yield f'"{column}" seems to hold {models}, whose rows are taken together. Name it to tell them apart.'
+            elif not {"item", "groups"} & {*options} and self.frame[column].duplicated().any():
+                yield f'"{column}" seems to hold questions. Rows of one count as independent: {passed(groups=column)}.'
 
     def only(self, column: str) -> str:
         """The one value of a column; empty where there are several or none."""
@@ -239,24 +248,17 @@ def defaults(rows: Rows, function: str, options: Mapping[str, Any]) -> dict[str,
 
 
 def with_hint(error: EvalregError, rows: Rows) -> None:
-    """Say of a column that is missing which one it may be, and of words among numbers how to leave them out."""
-    if isinstance(error, NonNumericError) and rows.has(str(error.column)):
-        column = rows.frame[error.column]
-        words = column[pd.to_numeric(column, errors="coerce").isna()].dropna().astype(str).unique().tolist()
-        if 0 < len(words) <= MOST_LISTED and len(words) < column.nunique() and not re.search(r"\d", " ".join(words)):
-            chosen = passed(subset=f"{as_name(str(error.column))} not in {json.dumps(words, ensure_ascii=False)}")
-            error.add_note(f"(To leave the rows with such words out: {chosen})")
+    """Say of a column that is missing which one it may be."""
     if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
         return
     likely, sides = likely_roles(rows.frame), likely_sides(rows.frame)
-    role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
+    role = str(error.column if error.column in ROLES else error.parameter)
     if role in likely:
-        ways = (passed(passed(by=column) * (name == "model"), **{name: column}) for name, column in likely.items())
-        typed = " ".join(way for way in ways if way.startswith("--"))
-        error.add_note(f"The table has what seems to be the {role}: {typed}")
+        roles = passed(roles=likely) if rows.log is None else passed(**{role: likely[role]})
+        error.add_note(f"The table has what seems to be the {role}: {roles}")
     elif role == "score" and sides:
-        options = " ".join(f"--{side} {shlex.quote(column)}" for side, column in sides.items())
-        error.add_note(f"The table holds verdicts on two models, it seems: evalreg leaderboard FILE {options}")
+        roles = passed(roles=sides | likely_prompt(rows.frame))
+        error.add_note(f"The table holds verdicts on two models, it seems: evalreg leaderboard FILE {roles}")
     elif role == "score" and (wide := if_wide(rows.frame)):
         error.add_note(wide[0])
     error.add_note("`evalreg doctor FILE` says what a table holds.")

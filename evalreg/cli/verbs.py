@@ -275,6 +275,11 @@ def board_call(request: Request, rows: Rows) -> tuple[str, dict[str, Any]]:
         request.refuse_others(function)
         return function, request.of(function)
     request.refuse_others("mean")
+    if "by" not in request.options and rows.several("model") and rows.several("task"):
+        tasks = rows.frame["task"].dropna().unique().tolist()
+        one = passed(subset=f"task == {json.dumps(tasks[0], ensure_ascii=False)}")
+        rule = f"a board ranks models on one task, or on all taken together; here are {len(tasks)} tasks"
+        raise ArgumentError(f"{rule}. Pass {passed(by='model')}, or {one} for one of them.", parameter="by")
     return "mean", request.of("mean")
 
 

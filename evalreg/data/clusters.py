@@ -7,8 +7,9 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -45,12 +46,15 @@ from evalreg.numerics.matrices import parts_of
 
 
 def spelled_alike(labels: Iterable[object]) -> list[tuple[str, str]]:
-    """Pairs of an earlier label and a later one that is spelled alike; only texts are looked at."""
-    first: dict[str, str] = {}
+    """Pairs of an earlier label and a later one that is spelled alike, or the same number; only texts are looked at."""
+    first: dict[object, str] = {}
     pairs = []
     for label in labels:
         if isinstance(label, str):
-            earlier = first.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), label)
+            spelled: object = "".join(unicodedata.normalize("NFKC", label).casefold().split())
+            with suppress(InvalidOperation):
+                spelled = Decimal(str(spelled))
+            earlier = first.setdefault(spelled, label)
             if earlier != label:
                 pairs.append((earlier, label))
     return pairs

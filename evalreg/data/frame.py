@@ -92,7 +92,10 @@ def _machine() -> float:
 
 
 # What words of scores usually count; a refusal proposes it, and nothing else reads it.
-USUAL = {"correct": 1, "pass": 1, "passed": 1, "yes": 1, "incorrect": 0, "fail": 0, "failed": 0, "no": 0}
+USUAL: dict[str, float | str | None] = dict.fromkeys(("correct", "pass", "passed", "yes", "true"), 1)
+USUAL |= dict.fromkeys(("incorrect", "fail", "failed", "no", "false"), 0)
+# Words of no score, whose rows are left out and counted.
+USUAL |= dict.fromkeys(("nan", "na", "n/a", "none", "null", "error", "missing", "-", "?"))
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -154,9 +157,13 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     words = list(map(str, _some_of(values[wrong], MOST_LISTED + 1)))
     if wrong is large:
         why, advice = ", too large to keep all digits in 64 bits", "Leave such cells empty, or divide the column first"
-    elif all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong]):
+    elif _all_match(r"[-+]?\d{1,3}(,\d{3})+", values[wrong]):
+        advice = "Write thousands without a comma, and decimals with a point"
+    elif _all_match(r"[-+]?\d*,\d+", values[wrong]):
         advice = "Write decimal points, not commas"
-    elif argument == "score":
+    elif _all_match(r"[-+]?[\d.]+\s*%", values[wrong]):
+        advice = "Write numbers without a sign of percent, such as 0.71"
+    elif argument in ("score", "numerator"):
         # Of many words how it is typed; of digits a few, since one pair has all digits read as numbers.
         words = ["WORD", "OTHER"] if wrong is unread and len(words) > MOST_LISTED else words[:MOST_LISTED]
         meant = {word: word if wrong is text else USUAL.get(word.strip().lower(), "NUMBER") for word in words}
@@ -164,6 +171,11 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
         advice = f"{'Pass ' * typed.startswith('--')}{typed}, or name another"
     rule = f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in {rows}{why}"
     raise NonNumericError(f"{rule}. {advice}.", column=name, rows=rows)
+
+
+def _all_match(pattern: str, values: pd.Series) -> bool:
+    """Whether all are texts of a pattern, blanks around it aside."""
+    return all(isinstance(value, str) and re.fullmatch(pattern, value.strip()) for value in values)
 
 
 def _some_of(values: pd.Series, most: int = 3) -> list[Any]:

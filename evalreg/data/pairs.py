@@ -239,15 +239,20 @@ def _unknown_label(
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     guess: dict[Any, str | None] = {name: side for name in names if (side := _usual_side(name))}
     rest = [name for name in names if name not in guess]
-    offered = nearest(str(names[0]), models)
+    numbers = pd.to_numeric(pd.Series(map(str, names)), errors="coerce")
+    nothing = passed(labels={names[0]: None})
+    advice = f"Say in `labels` what that means, by {nothing} that it is no verdict.{nearest(str(names[0]), models)}"
+    if numbers.between(0, 1).all():
+        guess, advice = {}, f"If they are scores of the left model: {passed(score=roles.winner)}."
+    elif guess and numbers.notna()[[name not in guess for name in names]].any():
+        guess = {}  # a number beside them may be a tie, another side or no verdict
     if guess:
         guess |= dict.fromkeys(rest)
-        none = "is not a verdict" if len(rest) == 1 else "are not verdicts"
-        offered = f" Perhaps {passed(labels=guess)}" + (f", if {listed(rest)} {none}." if rest else ".")
+        none = f", if {listed(rest)} {'is not a verdict' if len(rest) == 1 else 'are not verdicts'}" * bool(rest)
+        advice = f"Say in `labels` what these mean. Perhaps {passed(labels=guess)}{none}."
     error = UnknownLabelError(
         f'`winner` must hold "left", "right", "tie" or the name of one of the two models; column {roles.winner!r} also '
-        f"holds {each}{more}, in {rows}. Say in `labels` what that means, by {passed(labels={names[0]: None})} that it "
-        f"is no verdict.{offered}",
+        f"holds {each}{more}, in {rows}. {advice}",
         column=roles.winner,
         rows=rows,
     )

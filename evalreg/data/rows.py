@@ -441,8 +441,10 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
     anew = f"Where the ids in {item!r} start anew in {where}, join them, {passed(item=_joined(first, item))}"
     if rest:
         together = f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r} tell them apart together"
-        averaged = f"name the rest in `by` or `sample`, as in {passed(sample=_joined(*rest))}"
-        return f"{together}. {anew}; {roles.repeats or averaged}."
+        if roles.repeats:
+            return f"{together}. {anew}; {roles.repeats}."
+        whole = passed(item=_joined(first, item), sample=_joined(*rest))
+        return f"{together}. One of them may belong to the question; `sample` averages over the rest: {whole}."
     each = f" Or {passed(by=[*roles.by, first] if roles.by else first)} for a mean of each." * roles.has_by
     averaged = f"{passed(sample=first)}; `sample` averages them first"
     answers = f" Where they are answers to the same questions: {roles.repeats or averaged}."

@@ -371,7 +371,7 @@ def _remarks(log: AnyLog, clusters: Sequence[str]) -> Iterator[str]:
             yield f'{without:,} of {rows} have no "{column}": an estimate that needs it leaves them out.'
         if alike := spelled_alike(frame[column].dropna().unique()):
             yield (
-                f'Column "{column}": values that differ by blanks, case or the encoding of letters alone '
+                f'Column "{column}": values that differ by blanks, case, zeros or the encoding of letters alone '
                 f"({len(alike)}), first {quoted_pair(alike[0])}. They count as different ones. Give them one spelling "
                 "if they are the same."
             )
@@ -480,6 +480,8 @@ def _next_questions(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
         yield "mean", "mean", by_model | groups, ""
         if log._several("model") and "item" in log.roles:
             yield "compare", "compare", groups, ""
+        # A board ranks models, over all tasks; means are those of each task.
+        by_model |= {"by": "model"} if log._several("model") and log._several("task") else {}
         if by_model or log._several("model"):
             yield "leaderboard", "mean", by_model | groups, board
         elif not log._several("task") and "sample" not in log.roles:  # of answers a regression counts each

@@ -16,8 +16,9 @@ from evalreg.checks import BoolArray, counted, listed, passed, with_hints
 from evalreg.data.frame import Table, pandas_rows
 from evalreg.data.where import open_subset
 from evalreg.errors import ArgumentError, DataError, EmptyDataError, EvalregError, MissingColumnError, NotAvailableError
+from evalreg.logs.reader import two_runs
 from evalreg.logs.reading import REASONS, ROLES, Reading, Run
-from evalreg.logs.table_log import LONG, if_wide, refuse_nested_roles, with_roles
+from evalreg.logs.table_log import LONG, if_wide, likely_roles, refuse_nested_roles, with_roles
 
 if TYPE_CHECKING:
     from evalreg.estimators.comparison import Comparison
@@ -439,8 +440,8 @@ def ask(log: Log, function: Callable[..., T], arguments: Mapping[str, Any]) -> T
         try:
             return with_hints(function)(data=rows, **keywords)
         except EvalregError as error:
-            if error.parameter == "model" and (unread := unread_runs(log)):
-                error.add_note(unread)
+            if error.parameter == "model":
+                error.add_note(unread_runs(log) or two_runs())
             raise
 
 
@@ -472,10 +473,12 @@ def _refuse_lacking(log: Log, verb: str, needed: Sequence[str]) -> None:
                 "bradley_terry, or name another column in `score`."
             )
         if role not in log.roles:
+            column = likely_roles(log._reading.frame, (role,)).get(role)
             offered = "win_rate or bradley_terry" if "left" in log.roles else "mean or fit"
+            named = f'Its column seems to be "{column}"' if column else f"Use {offered}, or name its column"
             raise NotAvailableError(
-                f"`{verb}` needs the role {role!r}, and this log has {listed(log.roles)}. Use {offered}, or make "
-                f"er.Log(frame, {role}=...) with its column."
+                f"`{verb}` needs the role {role!r}, and this log has {listed(log.roles)}. {named}: "
+                f"{passed(**{role: column or 'COLUMN'})}."
             )
     refuse_empty(log)
 

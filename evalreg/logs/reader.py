@@ -56,9 +56,12 @@ def read(format: Format, sources: Sequence[Source], choice: Choice) -> Reading:
     parts, answers = _opened(format, sources, choice)
     n_pairs = sum("left" in answer.row for answer in answers)
     if 0 < n_pairs < len(answers):
+        files: tuple[set[str], set[str]] = (set(), set())
+        for answer in answers:
+            files["left" in answer.row].add(answer.part.source.name)
         raise LogFormatError(
-            f"Comparisons and scores are two logs; found {n_pairs} comparisons and {len(answers) - n_pairs} scores. "
-            "Name the files of one kind."
+            f"Comparisons and scores are two logs; found {n_pairs} comparisons in {listed(sorted(files[True]))} and "
+            f"{len(answers) - n_pairs} scores in {listed(sorted(files[False]))}. Name the files of one kind."
         )
     picks, notes = picks_of(format, answers, parts, choice)
     rows = _rows(format, answers, picks, choice)
@@ -512,6 +515,12 @@ def _apart(frame: pd.DataFrame, format: Format) -> pd.DataFrame:
     return frame
 
 
+def two_runs() -> str:
+    """How two runs are compared, for messages."""
+    named = passed('er.read_log({"before": path, "after": path})', files="before=PATH after=PATH")
+    return f"To compare two runs, name them: {named}."
+
+
 def _refuse_second_runs(frame: pd.DataFrame, parts: Sequence[Part]) -> None:
     """Refuse two runs of one model on one task: nothing tells their answers apart."""
     if "model" not in frame or "_part" not in frame:
@@ -529,11 +538,9 @@ def _refuse_second_runs(frame: pd.DataFrame, parts: Sequence[Part]) -> None:
         when = f" [{', '.join([part.id, *facts])}]" if part.id and facts else ""
         each.append(f"{part.source.name}{when} ({counted(int((frame['_part'] == part.number).sum()), 'score')})")
     on = f" on {first['task']!r}" if "task" in key else ""
-    named = passed('er.read_log({"before": path, "after": path})', files="before=PATH after=PATH")
     raise ArgumentError(
         f"Logs read together hold one run of a model on a task; {first['model']!r} has {len(same)}{on}: "
-        f"{'; '.join(each)}. Name the files of one; repeats belong in one run, as samples. To compare two runs, name "
-        f"them: {named}.",
+        f"{'; '.join(each)}. Name the files of one; repeats belong in one run, as samples. {two_runs()}",
         count=len(same),
     )
 

@@ -48,6 +48,7 @@ def described(path: Path) -> str:
 # A document of one piece that is larger than this is not a log that a person means to read.
 LARGEST_DOCUMENT = 2**31
 LONGEST_LINE = 1 << 26
+AS_LINES = 'Write an object for each row: pandas does so by to_json(path, orient="records", lines=True).'
 # Text of a field that nobody named is kept up to this length, and nested fields as deep as this.
 LONGEST, DEEPEST = 200, 8
 # Whole numbers of more than 64 bits lose digits in orjson.
@@ -135,7 +136,7 @@ def _object(line: bytes, parse: Callable[[bytes], Any], unique: Sequence[str] | 
         cut = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
         # A document of its own begins with an object that goes on in further lines.
         whole = is_first and not cut and line.rstrip()[-1:] != b"}"
-        document = "It looks like one JSON document of no known format."
+        document = f"It looks like one JSON document of no known format. {AS_LINES}"
         advice = document if whole else cut + _remove()
         raise BrokenLineError(f"is not: {str(error)[:200].rstrip('.')}", advice) from error
     if not isinstance(record, dict):

@@ -53,7 +53,7 @@ BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)":
 def recognises(source: Source) -> bool:
     """Whether it may be a table: Parquet, Arrow, JSON lines, or text with a header."""
     start = source.start
-    if re.match(rb"PAR1|ARROW1|\{|\[\s*\{", start):
+    if re.match(rb"PAR1|ARROW1|\{|\[\s*\{|(%s)\r?\n" % "|".join(ROLES).encode(), start):
         return True
     if source.head.startswith((b"\xff\xfe", b"\xfe\xff")):  # text in UTF-16, which is refused by that name
         return True
@@ -87,10 +87,27 @@ def read_tables(sources: Sequence[Source], choice: Choice) -> Reading:
         for task in choice.task:
             refuse_unknown_task(task, set(tasks.dropna()))
         frame = frame[tasks.isin(choice.task)].reset_index(drop=True)
+    _refuse_unnamed_runs(frame, sources)
     frame, n_silent = with_meanings(frame, roles)
     counts: dict[Reason, int] = {"unparsed": n_silent, "broken": n_broken}
     left_out = {reason: count for reason, count in counts.items() if count}
-    return Reading("table", frame, left_out=left_out, key=roles.key)
+    pooled = len(sources) > 1 and not {"model", "left"} & set(frame)
+    notes = (f"Rows of {len(sources)} files are taken together.",) if pooled else ()
+    return Reading("table", frame, left_out=left_out, notes=notes, key=roles.key)
+
+
+def _refuse_unnamed_runs(frame: pd.DataFrame, sources: Sequence[Source]) -> None:
+    """Refuse files that hold the same questions and name no models: nothing tells their answers apart."""
+    key = [role for role in ("task", "item", "sample") if role in frame]
+    if len(sources) < 2 or "item" not in key or {"model", "left"} & set(frame) or not frame.duplicated(key).any():
+        return
+    paths = {source.stem: source.name for source in sources}
+    typed = " ".join(shlex.quote(f"{name}={path}") for name, path in paths.items())
+    raise ArgumentError(
+        f"Files of one log without a column of models hold each question once; of {frame['item'].nunique()} questions "
+        f"in {len(sources)} files some are there again. If each file is a model, name them: "
+        f"{passed(f'er.read_log({json.dumps(paths)})', files=typed)}."
+    )
 
 
 def _refuse_without_outcome(frame: pd.DataFrame, source: Source) -> None:
@@ -129,7 +146,12 @@ def rows_of(
     wanted = TableRequest(text, None if named is None else roles, named or (), named is None, broken)
 
     def read(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
-        frame, n = table(source, wanted)
+        try:
+            frame, n = table(source, wanted)
+        except LogFormatError as error:
+            if len(sources) > 1:
+                error.add_note("(It is read as a part of the log. If it is none, name the other files alone.)")
+            raise
         if named is not None and (set(named) - set(frame.columns) or not {"score", "winner"} & set(frame.columns)):
             # What is missing is told with the names of all columns.
             return table(source, replace(wanted, names=None))

@@ -26,7 +26,7 @@ from evalreg.data.clusters import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.files import BOM, PARQUET, Source
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.records import LONGEST, BrokenLineError, flat, nested_value, places, pyarrow_for, records
+from evalreg.logs.records import AS_LINES, LONGEST, BrokenLineError, flat, nested_value, places, pyarrow_for, records
 
 __all__ = ["read_table"]
 
@@ -228,7 +228,7 @@ def _json(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
     """Columns of the objects of JSON lines: those asked for, or all of the top level."""
     columns: dict[str, list[Any]] = {name: [] for name in wanted.names or ()}
     plain, nested = [name for name in columns if "." not in name], wanted.nested
-    n_rows = n_broken = n_keys = 0
+    n_rows, n_broken, n_keys, first = 0, 0, 0, dict[str, Any]()
     # Keys that an object may have once only: all, or those that are read, and the objects that hold them.
     unique = None if wanted.names is None else [part for name in columns for part in (name, name.split(".")[0])]
     for place, line, record in records(source, wanted.broken, unique):
@@ -244,7 +244,7 @@ def _json(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
             n_broken += 1
             continue
         where = f" in {place} of {source.name}"
-        n_keys += len(record)
+        n_keys, first = n_keys + len(record), first or record
         values = {name: value for name in nested for held, value in [nested_value(record, name, where)] if held}
         if wanted.names is None:
             values = (flat(record, _DEEPEST) if wanted.flat else record) | values
@@ -258,6 +258,10 @@ def _json(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
         n_rows += 1
     if not n_keys and not n_broken:
         raise LogFormatError(f"In JSON lines the keys of the objects are the columns; {source.name} has no keys.")
+    if n_rows == 1 and all(isinstance(value, dict | list) for value in first.values()):
+        raise LogFormatError(
+            f"In JSON lines each row is an object; {source.name} is one object of lists or objects. {AS_LINES}"
+        )
     present = [name for name, column in columns.items() if column]
     wanted.of(present, source.name)
     frame = {}

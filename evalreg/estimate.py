@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -331,8 +330,6 @@ class Family:
 
 
 PLAIN = Family()
-Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
-"""Takes standard errors (or levels) and critical values, returns the ends of every parameter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,25 +373,57 @@ def same_questions(paired: Paired | None, single: SingleMeans | None = None, beh
     return behind if paired is None and single is None else ScoredFamily(paired, single, behind)
 
 
-class Inverted(Family, ABC):
-    """Parameters whose intervals come from turning around those of something else, as Woodruff's for quantiles."""
+@dataclass(frozen=True, eq=False)
+class Inverted(Family):
+    """Parameters whose intervals come from turning around those of something else, as Woodruff's for quantiles.
+
+    `each` makes both ends of a parameter of its half-width by the standard error; None is the estimate -/+ that.
+    """
+
+    each: tuple[Callable[[float], tuple[float, float]] | None, ...]
+    theta: FloatArray
+    constant: FloatArray  # what was added to parameters
+    interval_rule: str = ""
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Inverted:
+        """The family of an estimate, as one of these."""
+        if isinstance(estimate.family, cls):
+            return estimate.family
+        return cls((None,) * estimate.n_params, np.array(estimate.params), np.zeros(estimate.n_params))
+
+    def beside(self, other: Inverted) -> Inverted:
+        """Both, of two estimates side by side."""
+        theta, constant = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("theta", "constant")
+        )
+        return Inverted((*self.each, *other.each), theta, constant)
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float | FloatArray) -> FloatArray:
         """The limits; NaN without a variance."""
         se = np.sqrt(cov.variance())
         return np.where((se > 0)[:, None], self.limits(se, cov.critical(alpha=alpha)), np.nan)
 
-    @abstractmethod
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
         """Lower and upper end for each parameter's standard error and critical value, shape (n_params, 2)."""
-
-    @abstractmethod
-    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
-        """Variances below which those of contrasts may not lie, from the limits of all parameters."""
+        half = critical * se
+        ends = np.column_stack([self.theta - half, self.theta + half])
+        for place, inverse in enumerate(self.each):
+            if inverse is not None:
+                ends[place] = np.array(inverse(half[place])) + self.constant[place]
+        return ends
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
-        """Contrasts have intervals by their standard errors, which the limits of these bound from below."""
-        return Selected(whole, C, self.interval_rule) if selects(C) else Contrasted(whole, C)
+        """Some of them; contrasts have intervals by their standard errors, which the limits of all bound from below."""
+        if not selects(C):
+            return Contrasted(whole, C)
+        places = np.argmax(dense(C) != 0, axis=1)
+        each = tuple(self.each[place] for place in places)
+        return replace(self, each=each, theta=self.theta[places], constant=self.constant[places])
+
+    def moved(self, constant: FloatArray) -> Family:
+        """The same, with constants added."""
+        return replace(self, theta=self.theta + constant, constant=self.constant + constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,58 +448,6 @@ class Contrasted(Family):
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same, with the labels in what the whole knows; its scores are those of the contrasts."""
         return replace(self, whole=replace(self.whole, family=self.whole.family.with_labels(more)))
-
-
-@dataclass(frozen=True, eq=False)
-class Selected(Inverted):
-    """Some of the parameters of an estimate whose intervals are inverted."""
-
-    whole: Estimate
-    C: Matrix
-    interval_rule: str
-    constant: float | FloatArray = 0.0
-
-    def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
-        """Those of the same parameters in the whole, with the constants that were added."""
-        places, every = np.argmax(dense(self.C) != 0, axis=1), np.ones((2, self.C.shape[1]))
-        every[:, places] = se, critical
-        ends = cast(Inverted, self.whole.family).limits(*every)[places]
-        return np.asarray(ends + np.broadcast_to(self.constant, places.shape)[:, None])
-
-    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
-        """As the whole makes them."""
-        return cast(Inverted, self.whole.family).floor(theta, cov, limits)
-
-    def transform(self) -> Family:
-        """Values of functions are none of the sample."""
-        return Contrasted(self.whole, self.C)
-
-    def moved(self, constant: FloatArray) -> Family:
-        """The same, with constants added."""
-        return replace(self, constant=self.constant + constant)
-
-
-@dataclass(frozen=True, eq=False)
-class Beside(Inverted):
-    """Intervals of two estimates side by side; by the standard error where a part is not inverted, which one may be."""
-
-    parts: tuple[Family, Family]
-    theta: tuple[FloatArray, FloatArray]
-
-    def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
-        """Lower and upper end of each, shape (n_params, 2)."""
-        ends, start = [], 0
-        for part, theta in zip(self.parts, self.theta, strict=True):
-            span = slice(start, start + theta.size)
-            half = critical[span] * se[span]
-            plain = np.column_stack([theta - half, theta + half])
-            ends.append(part.limits(se[span], critical[span]) if isinstance(part, Inverted) else plain)
-            start = span.stop
-        return np.vstack(ends)
-
-    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
-        """Least variances as either makes them, from the limits of both."""
-        return next(part for part in self.parts if isinstance(part, Inverted)).floor(theta, cov, limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -764,7 +741,7 @@ class Estimate:
         about = self.about.beside(other.about, (self.n_params, other.n_params))
         family = _scored_beside(self, other, scores)
         if isinstance(self.family, Inverted) or isinstance(other.family, Inverted):
-            family = Beside((self.family, other.family), (self.params, other.params))
+            family = Inverted.of(self).beside(Inverted.of(other))
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))

@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from statsmodels.stats.inter_rater import fleiss_kappa
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
-from evalreg.boards.judges import krippendorff_alpha
 
 LABELS = {"left": "left", "right": "right", "winner": "winner"}
 SCORE = {"left": 1.0, "tie": 0.5, "right": 0.0}
@@ -108,33 +106,6 @@ def test_a_judge_whose_verdict_turns_with_the_order_calls_a_tie():
     assert judging.position["bias"].to_dict() == {"j1": 0.5, "j2": 0.0, "j3": 0.0}
     assert judging.position["se"].isna().all()
     assert judging.position["balanced"].all()
-
-
-def test_fleiss_kappa_needs_every_judge_on_every_comparison(judging):
-    full = er.datasets.judge_log(n_models=3, n_prompts=20, n_judges=3, seed=1)
-    counts = [[list(v.values()).count(k) for k in (1, 0, -1)] for v in slow_verdicts(full).values()]
-    complete = board_of(full).judges()
-    both = np.array([*counts, *(unit[::-1] for unit in counts)])
-    assert complete.overall["fleiss"] == pytest.approx(fleiss_kappa(both), abs=1e-12)
-    assert "Fleiss' kappa over all judges" in str(complete.summary())
-    assert np.isnan(judging.overall["fleiss"])
-    assert "needs every judge" in " ".join(str(judging.summary()).split())
-
-
-def test_krippendorff_alpha_is_the_published_one():
-    # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", example C: nominal data, 0.743.
-    ratings = [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, 0, 0, 0],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, 0, 3],
-        [0, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, 0],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, 0],
-    ]
-    counts = np.array([[list(unit).count(k) for k in range(1, 6)] for unit in zip(*ratings, strict=True)], dtype=float)
-    assert krippendorff_alpha(counts) == pytest.approx(0.743, abs=5e-4)
-    assert np.isnan(krippendorff_alpha(np.array([[2.0, 0.0], [3.0, 0.0]])))
-    # Of verdicts on pairs it is the same whichever model of a pair is named first.
-    turned = np.where(np.arange(len(counts))[:, None] % 2, counts, counts[:, ::-1])
-    assert krippendorff_alpha(turned, mirrored=True) == pytest.approx(krippendorff_alpha(counts, mirrored=True))
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])

@@ -48,9 +48,9 @@ def test_summaries_of_scores_on_one_side_of_0_have_no_test_against_0():
         assert "P>|t|" in _grid(er.fit(f"{score} ~ model", log, groups="question"))
     assert "P>|t|" not in _grid(er.ratio(log, "score", "words", groups="passage"))
     assert "P>|t|" in _grid(er.ratio(log, "gain", "words", groups="passage"))
-    # Kappa has a null: agreement by chance.
+    # A calibration error has a null: no gap.
     log["guess"] = np.roll(log["score"], 1)
-    assert "P>|t|" in _grid(er.classification(log, truth="score", predicted="guess", metric="kappa", groups="passage"))
+    assert "P>|t|" in _grid(er.classification(log, truth="score", predicted="guess", metric="ece", groups="passage"))
     assert "P>|t|" not in _grid(er.classification(log, truth="score", predicted="guess", positive=1, groups="passage"))
 
 

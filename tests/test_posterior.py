@@ -123,19 +123,6 @@ def test_scores_that_do_not_vary_leave_doubt(share):
     # Wider than forty independent rows, no wider than eight.
     forty, eight = (stats.beta(1 + n * share, 1 + n * (1 - share)).ppf([0.025, 0.975]) for n in (40, 8))
     assert np.diff(forty)[0] < high - low < np.diff(eight)[0]
-    low, high = posterior.interval(kind="highest-density").to_numpy()[0]
-    assert (high if share else 1 - low) == pytest.approx(1.0, abs=1e-6)
-
-
-def test_the_shortest_interval_is_that_of_a_beta():
-    posterior = er.posterior(er.mean(log_of([18], [20])))
-    exact = stats.beta(19, 3)
-    tail = np.linspace(0, 0.05, 20001)
-    low, high = exact.ppf(tail), exact.ppf(tail + 0.95)
-    best = np.argmin(high - low)
-    np.testing.assert_allclose(
-        posterior.interval(kind="highest-density").to_numpy()[0], [low[best], high[best]], atol=2e-4
-    )
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
+from evalreg.covariance.reach import LEVELS, mover_floor
 from evalreg.data.formula import names_in
 from evalreg.data.questions import answered, without_worst
 from evalreg.errors import FormulaError
-from evalreg.estimators.quantile import LEVELS, mover_floor
 from evalreg.inference.simultaneous import family_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -187,8 +187,7 @@ def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> 
     Of each judge and (prompt, pair) one verdict: who had the higher mean score over the rows, both orders together; a
     tie where the mean is one half, as for a judge whose verdict turns with the order (Zheng et al. 2023,
     arXiv:2306.05685, section 3.4). Pairs of judges that share fewer than `min_shared` units are left out. Cohen (1960),
-    Educational and Psychological Measurement 20, 37-46; Krippendorff (2004), Content Analysis, ch. 11; Fleiss (1971),
-    Psychological Bulletin 76, 378-382.
+    Educational and Psychological Measurement 20, 37-46.
     """
     names, units = np.array(rows.judges, dtype=object), rows.unit
     unit, judge, number = rows.by_judge(units)
@@ -213,8 +212,6 @@ def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> 
     per_unit = counts.sum(axis=1)
     overall = {
         **dict(zip(("agreement", "se", "dof"), every[:, 0].tolist(), strict=True)),
-        "krippendorff": krippendorff_alpha(counts, mirrored=True),
-        "fleiss": _fleiss(counts, names.size),
         "n_shared": float(np.sum(per_unit > 1)),
         "n_units": float(units.n_clusters),
         "fewest_judges": float(np.min(per_unit)),
@@ -241,36 +238,6 @@ def _kappas(verdict: IntArray, other: IntArray, cell: IntArray, n_cells: int) ->
     alike = np.trace(tables, axis1=1, axis2=2) * n
     by_chance = np.sum(tables.sum(axis=1) * tables.sum(axis=2), axis=1)
     return quotient(alike - by_chance, n**2 - by_chance)
-
-
-def _fleiss(counts: FloatArray, n_judges: int) -> float:
-    """Fleiss' kappa by statsmodels, where every judge saw every unit; every verdict counts from either side."""
-    from statsmodels.stats.inter_rater import fleiss_kappa
-
-    both = np.vstack([counts, counts[:, ::-1]])
-    if np.any(counts.sum(axis=1) != n_judges) or np.count_nonzero(both.sum(axis=0)) < 2:
-        return np.nan
-    return float(fleiss_kappa(both))
-
-
-def krippendorff_alpha(counts: FloatArray, *, mirrored: bool = False) -> float:
-    """Krippendorff's alpha for verdicts without an order, 1 - observed over expected disagreement.
-
-    `counts` says how many judges gave each verdict, (n_units, n_verdicts); units with one judge say nothing and are
-    left out. NaN where all verdicts are alike, or no unit has two. `mirrored`: the first verdict and the last are one,
-    said from either side, so that by chance they are as frequent. Krippendorff (2004), Content Analysis, second
-    edition, ch. 11.
-    """
-    counts = counts[counts.sum(axis=1) > 1]
-    total = counts.sum(axis=0)
-    if mirrored:
-        total = (total + total[::-1]) / 2
-    expected = total.sum() ** 2 - total @ total
-    if not expected > 0:
-        return np.nan
-    per_unit = counts.sum(axis=1)
-    observed = np.sum((per_unit**2 - np.sum(counts**2, axis=1)) / (per_unit - 1.0))
-    return float(1.0 - (total.sum() - 1.0) * observed / expected)
 
 
 # A board of each judge, and how much more it gives a model than the others do
@@ -470,8 +437,8 @@ class Judging(Shown):
         Indexed by (judge, other); columns agreement (share of (prompt, pair) with one verdict of the three), se, dof,
         kappa (Cohen) and n (shared), of judges who share `min_shared` or more.
     overall : Series
-        agreement of all pairs of verdicts with se and dof, krippendorff, fleiss (NaN where not every judge saw all),
-        n_shared ((prompt, pair) with two judges or more), n_units, fewest_judges and most_judges.
+        agreement of all pairs of verdicts with se and dof, n_shared ((prompt, pair) with two judges or more), n_units,
+        fewest_judges and most_judges.
     boards : DataFrame
         Indexed by (judge, model); columns estimate (win rate), se, dof, rank and n. Rank correlations of judges are
         ``boards["estimate"].unstack("judge").corr("kendall")``.
@@ -558,7 +525,6 @@ def summarize_judging(judging: Judging) -> Summary:
         ("Comparisons", str(judging.n_rows)),
         ("Errors", f"{judging.options.cov} by {judging.prompt}"),
         ("Agreement", f"{number(overall['agreement'])} (se {number(overall['se'])})"),
-        ("Krippendorff's alpha", number(overall["krippendorff"])),
     )
     position, agreement, shown = (
         table.sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)
@@ -577,7 +543,7 @@ def summarize_judging(judging: Judging) -> Summary:
 
 
 def _on_agreement(judging: Judging) -> Iterator[str]:
-    overall, least, n = judging.overall, judging.min_shared, judging.n_judges
+    least, n = judging.min_shared, judging.n_judges
     if judging.n_prompts < FEW_CLUSTERS:
         yield f"{judging.n_prompts} prompts are few for errors by prompt, which may be too small."
     yield (
@@ -587,14 +553,6 @@ def _on_agreement(judging: Judging) -> Iterator[str]:
     )
     if few := n * (n - 1) // 2 - len(judging.agreement):
         yield f"{few} of {n * (n - 1) // 2} pairs of judges share fewer comparisons than `min_shared`, {least}."
-    if np.isfinite(overall["fleiss"]):
-        yield f"Fleiss' kappa over all judges is {number(overall['fleiss'], 3)}."
-    elif overall["fewest_judges"] < n:
-        had = f"{overall['fewest_judges']:.0f} to {overall['most_judges']:.0f} of {n}"
-        yield (
-            f"No Fleiss' kappa, which needs every judge on every (prompt, pair): they had {had}. Krippendorff's alpha "
-            "allows for that."
-        )
 
 
 def _on_position(judging: Judging) -> Iterator[str]:

@@ -1,10 +1,13 @@
-"""Means without a variance, at 0 or 1: what differences from them allow for, by the ends of their intervals."""
+"""What differences allow for by the ends of intervals (MOVER): of means without a variance, at 0 or 1; of quantiles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.proportions import proportion_interval
@@ -124,3 +127,89 @@ def _moves(estimate: Estimate, A: Matrix, which: IntArray) -> Matrix:
     weight = estimate.cells.weight
     met = weight[which] / np.maximum(weight[:, None], weight[which]) / (n - 1)
     return compressed(np.where(np.arange(n)[:, None] == which, 1.0, -met))
+
+
+# Intervals that are not made of standard errors
+
+# Levels at which intervals are combined, as normal quantiles: from one half to one in a thousand million.
+LEVELS = np.append(scipy.special.ndtri(0.975), np.arange(0.25, 6.3, 0.25))
+
+
+@dataclass(frozen=True, eq=False)
+class MoverFloor:
+    """Variances below which those of contrasts of two or more estimates may not lie.
+
+    The interval of a difference that is made of the limits of the two, with their correlation R (MOVER), reaches from
+    the estimate towards zero by H with H^2 = a'Ra, a_i the part of c_i theta_i that lies between the estimate and its
+    limit on that side. The variance is the square of |estimate|/t at the level where H is the estimate, so that the t
+    test rejects where that interval leaves zero out, and no less than (H/t)^2 at 5%. Zou and Donner (2008), Statistics
+    in Medicine 27, 1693-1702, equations 7 and 8; Zou (2009), Statistics in Medicine 28, for correlated estimates.
+    """
+
+    theta: FloatArray
+    # Distances to the lower and upper limits at each of `LEVELS`, (n_levels, k); infinite where there is none.
+    below: FloatArray
+    above: FloatArray
+    correlation: FloatArray
+    # Covariance of the estimates, for the critical values of contrasts.
+    cov: Any
+    # The parameters as contrasts of the estimates, (m, k).
+    contrasts: FloatArray
+
+    def linear(self, contrasts: FloatArray) -> MoverFloor:
+        """The same for contrasts of the parameters."""
+        return replace(self, contrasts=np.asarray(contrasts @ self.contrasts, dtype=np.float64))
+
+    def variance(self, contrasts: FloatArray) -> FloatArray:
+        """The least variance of each contrast; 0 for single estimates."""
+        C = np.asarray(contrasts @ self.contrasts, dtype=np.float64)
+        several, least = np.count_nonzero(C, axis=1) > 1, np.zeros(len(C))
+        if not several.any():
+            return least
+        C = C[several]
+        effect = C @ self.theta
+        # At no difference either side is towards zero.
+        sides = [self._reach(C, np.where(effect < 0, -1.0, 1.0)), self._reach(C, np.where(effect > 0, 1.0, -1.0))]
+        (at_five, *_), H = np.maximum(*sides), np.maximum.accumulate(np.maximum(*sides)[1:], axis=0)
+        t = np.array([self.cov.critical(C, 2 * scipy.special.ndtr(-z)) for z in LEVELS])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            least[several] = np.maximum(_spread(np.abs(effect), H, t[1:]), at_five / t[0]) ** 2
+        return least
+
+    def _reach(self, C: FloatArray, side: FloatArray) -> FloatArray:
+        """H of each level and contrast towards lower (side 1) or higher values (-1), shape (n_levels, m)."""
+        squares = np.empty((LEVELS.size, C.shape[0]))
+        for i, row in enumerate(C * side[:, None]):
+            used = np.flatnonzero(row)
+            limit = np.where(row[used] > 0, self.below[:, used], self.above[:, used])
+            with np.errstate(invalid="ignore"):
+                a = row[used] * limit
+                squares[:, i] = np.sum((a @ self.correlation[np.ix_(used, used)]) * a, axis=1)
+        return np.sqrt(np.where(np.isnan(squares), np.inf, np.maximum(squares, 0.0)))
+
+
+def _spread(distance: FloatArray, H: FloatArray, t: FloatArray) -> FloatArray:
+    """|estimate| over the t at which H, growing with the level, is the estimate; shape (m,)."""
+    beyond = np.argmax(distance <= H, axis=0)
+    never = ~np.any(distance <= H, axis=0)
+    columns = np.arange(distance.size)
+    before = np.maximum(beyond - 1, 0)
+    low, high = H[before, columns], H[beyond, columns]
+    share = np.where(np.isfinite(high) & (high > low), (distance - low) / (high - low), 0.0)
+    reached = t[before, columns] + share * (t[beyond, columns] - t[before, columns])
+    spread = np.where(beyond == 0, H[0] / t[0], distance / reached)
+    return np.asarray(np.where(never, H[-1] / t[-1], spread))
+
+
+def mover_floor(theta: FloatArray, cov: Any, limits: Callable[[FloatArray, FloatArray], FloatArray]) -> MoverFloor:
+    """Least variances of contrasts of estimates, from their intervals.
+
+    `limits` takes standard errors and critical values, and gives the ends of the intervals, (k, 2).
+    """
+    se = np.sqrt(cov.variance())
+    ends = np.array([limits(se, cov.critical(None, 2 * scipy.special.ndtr(-z))) for z in LEVELS])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.clip(cov.matrix / np.outer(se, se), -1.0, 1.0)
+    # Not but for rounding, which would tell apart limits that meet.
+    np.fill_diagonal(correlation, 1.0)
+    return MoverFloor(theta, theta - ends[:, :, 0], ends[:, :, 1] - theta, correlation, cov, np.eye(theta.size))

@@ -41,7 +41,7 @@ from evalreg.covariance.options import (
     refuse_many_axes,
     resolve_cov,
 )
-from evalreg.covariance.reach import ends_of
+from evalreg.covariance.reach import ends_of, mover_floor
 from evalreg.covariance.special import (
     alike_note,
     as_drawn,
@@ -584,7 +584,7 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
     family = estimate.family
     if not isinstance(family, Inverted) or estimate.n_params < 2:
         return cov
-    return replace(cov, floor=family.floor(estimate.params, cov, family.limits))
+    return replace(cov, floor=mover_floor(estimate.params, cov, family.limits))
 
 
 def _within(estimate: Estimate) -> str:

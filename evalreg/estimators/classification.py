@@ -1,4 +1,4 @@
-"""Labels and scores against them: accuracy, precision, recall, F1, kappa; areas, hits, Brier's score, calibration."""
+"""Labels and scores against them: accuracy, precision, recall, F1; areas, hits, Brier's score, calibration."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from evalreg.numerics.matrices import Matrix
 from evalreg.results.results import Results, estimator, results_of
 from evalreg.scores.score_interval import FEW_EXPECTED, ICC_MEAN
 
-MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
+MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1"]
 ScoreMetricName: TypeAlias = Literal["auc", "brier", "ece"] | str
-AverageName: TypeAlias = Literal["macro", "micro", "weighted"]
+AverageName: TypeAlias = Literal["macro", "micro"]
 
 TITLES = {"auc": "Area under the ROC curve", "brier": "Brier score", "ece": "Calibration error"}
 AT_RATE = "tpr@fpr="
@@ -72,7 +72,7 @@ def classification(
     missing: MissingName = "drop",
     **options: Unpack[EstimatorOptions],
 ) -> Results:
-    """Accuracy, precision, recall, F1, kappa and metrics of scores, with error bars valid when rows are dependent.
+    """Accuracy, precision, recall, F1 and metrics of scores, with error bars valid when rows are dependent.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def classification(
     truth, predicted : str
         Columns of labels, compared as text; whole numbers read alike in columns of integers and of floats. For the
         metrics of scores `predicted` has numbers, and `truth` two classes.
-    metric : {"f1", "precision", "recall", "accuracy", "kappa", "auc", "brier", "ece"} or `"tpr@fpr=0.01"`, optional
-        What is estimated; "f1" by default. "kappa" is Cohen's, over all labels. Of scores: "auc", the area under the
+    metric : {"f1", "precision", "recall", "accuracy", "auc", "brier", "ece"} or `"tpr@fpr=0.01"`, optional
+        What is estimated; "f1" by default. Of scores: "auc", the area under the
         ROC curve; `"tpr@fpr=f"`, the share of positives above the lowest threshold that flags at most a share f of the
         negatives, whose own noise is in the error; "brier", the mean square of score less truth; "ece", the root mean
         square gap of truth and score over ten bins, less what noise makes of it (negative where that is more), whose
@@ -90,11 +90,10 @@ def classification(
         "brier" and "ece" less is better, where `ranks` puts the largest first.
     positive : label, optional
         The class that counts, against all others; of scores by default the greater of the two.
-    average : {"macro", "micro", "weighted"}, optional
+    average : {"macro", "micro"}, optional
         "macro" is the unweighted mean over classes (of recall: the balanced accuracy); "micro" counts all labels
-        alike, which is the accuracy for each of the three; "weighted" is the mean over classes with their shares of
-        the true labels as weights, scikit-learn's definition (of recall: the accuracy). With neither `positive` nor
-        `average` each class has its own parameter, with their joint covariance.
+        alike, which is the accuracy for each of the three. With neither `positive` nor `average` each class has its
+        own parameter, with their joint covariance.
     classes : list of labels, optional
         Classes that are averaged or shown; by default all labels of either column. Answers that could not be read
         can have a label of their own in `predicted`, and are then wrong without being a class.
@@ -111,7 +110,7 @@ def classification(
         What to do with rows where something is missing; dropped rows are counted.
     <cov>
         Covariance; "CR2" by default with groups, "naive" without. No "jackknife" for macro
-        and weighted averages and for kappa.
+        averages.
     <ssc>
     <dof>
         Degrees of freedom, as in `mean`.
@@ -121,8 +120,8 @@ def classification(
     -------
     Results
         Named by the labels of `by`, or by the metric; by class, or model and class with a colon between, where there is
-        one parameter a class. Score intervals as in `mean`; on the logit scale of F1, "auc" and `"tpr@fpr=f"`, Wald's
-        of kappa, and of "ece" roots of those of its square.
+        one parameter a class. Score intervals as in `mean`; on the logit scale of F1, "auc" and `"tpr@fpr=f"`, and
+        of "ece" roots of those of its square.
 
     Raises
     ------
@@ -139,9 +138,8 @@ def classification(
     Notes
     -----
     Each is a ratio of sums over rows, F1 being 2 TP/(2 TP + FP + FN), and has the influence of a ratio; the influence
-    of a macro average is the mean of those of the classes. A weighted average and kappa are functions of such ratios,
-    by the delta method; the weights of the classes are estimated too. Precision equals the mean over the rows that were
-    predicted as the class, with the same CR2 and the same degrees of freedom.
+    of a macro average is the mean of those of the classes. Precision equals the mean over the rows that were predicted
+    as the class, with the same CR2 and the same degrees of freedom.
 
     References
     ----------
@@ -175,21 +173,12 @@ def classification(
     about = About(title, f"{predicted} against {truth}", interval="logit", icc=icc)
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
     notes = list(notes_by(split, by, groups))
-    if metric == "kappa":
-        statistic = kappa(split, *labels, len(names))
-        estimate = linearized_estimate(split, statistic, replace(about, interval="wald"), predicted)
-    elif metric == "accuracy" or average == "micro":
+    if metric == "accuracy" or average == "micro":
         estimate = linearized_estimate(split, share(split, labels[0] == labels[1]), about, predicted)
     else:
         chosen = _chosen(names, [positive] if positive is not None else classes)
-        if average == "weighted":
-            # A class that never occurs has no weight.
-            chosen = [label for label in chosen if np.any(labels[0] == label)]
         parts = [class_part(split, labels, names[label], label, metric) for label in chosen]
-        if average == "weighted":
-            shares = [share(split, labels[0] == label) for label in chosen]
-            estimate = linearized_estimate(split, weighted_average(split, parts, shares), about, predicted)
-        elif average == "macro" or positive is not None:
+        if average == "macro" or positive is not None:
             estimate = linearized_estimate(split, macro(parts), about, predicted)
             counted = labels[1 if metric == "precision" else 0]
             notes += _rare_notes(split, counted, chosen, names) if average == "macro" else []
@@ -218,51 +207,6 @@ def macro(parts: list[Linearized]) -> Linearized:
         np.mean([getattr(part, name) for part in parts], axis=0) for name in ("params", "influence", "share")
     )
     return Linearized(params, influence, share, exact=len(parts) == 1, bounded=True)
-
-
-def delta(split: Split, parts: list[Linearized], gradient: list[FloatArray], params: FloatArray) -> Linearized:
-    """A function of several statistics of the same rows, by the delta method: influence sum_j g_j u_j, equal leverages.
-
-    Shapes: params and each gradient, the derivative of the function by a part, (n_cells,).
-    """
-    terms = zip(gradient, parts, strict=True)
-    influence = sum((g[split.codes] * part.influence for g, part in terms), np.zeros(split.n_rows))
-    return Linearized(params, influence, np.ones(split.n_rows), exact=False, bounded=False)
-
-
-def weighted_average(split: Split, parts: list[Linearized], shares: list[Linearized]) -> Linearized:
-    """Mean of the metrics of classes with their shares of the true labels as weights, which are estimated too.
-
-    A = sum w_c M_c / sum w_c, with the derivatives w_c / W by M_c and (M_c - A) / W by w_c.
-    """
-    w, M = (np.stack([part.params for part in which]) for which in (shares, parts))
-    W = w.sum(axis=0)
-    average = (w * M).sum(axis=0) / W
-    statistic = delta(split, [*parts, *shares], [*(w / W), *((M - average) / W)], average)
-    return replace(statistic, bounded=True)
-
-
-def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) -> Linearized:
-    """Cohen's kappa (p - e) / (1 - e), e = sum_c t_c q_c: agreement beyond what the two margins give by chance.
-
-    Its derivatives are 1 / (1 - e) by p, and -(1 - p) / (1 - e)^2 times q_c by t_c, and t_c by q_c. Fleiss, Cohen and
-    Everitt (1969), Psychological Bulletin 72, 323-327, for independent rows. DataError where all labels are one class.
-    """
-    agree = share(split, truth == predicted)
-    true, said = ([share(split, codes == c) for c in range(n_classes)] for codes in (truth, predicted))
-    t, q = (np.stack([part.params for part in which]) for which in (true, said))
-    chance = (t * q).sum(axis=0)
-    always = chance >= 1 - ROUNDING
-    if always.any():
-        where = list(compress(split.names, always))
-        raise DataError(
-            f"kappa needs at least two classes; all labels of {listed(where)} are one, in both columns, so that chance "
-            'agrees always. Use metric="accuracy".',
-            count=len(where),
-        )
-    by_chance = -(1 - agree.params) / (1 - chance) ** 2
-    gradient = [1 / (1 - chance), *(by_chance * q), *(by_chance * t)]
-    return delta(split, [agree, *true, *said], gradient, (agree.params - chance) / (1 - chance))
 
 
 def class_part(split: Split, labels: tuple[IntArray, IntArray], name: str, label: int, metric: str) -> Linearized:
@@ -314,8 +258,8 @@ def _check_which(metric: str, positive: Any, average: Any, classes: Any) -> None
         option("average", average, AverageName)
     options = {"positive": positive, "average": average, "classes": classes}
     passed = [name for name, value in options.items() if value is not None]
-    if metric in ("accuracy", "kappa") and passed:
-        raise ArgumentError(f'`metric="{metric}"` counts all classes alike and takes no `{passed[0]}`; leave it out.')
+    if metric == "accuracy" and passed:
+        raise ArgumentError(f'`metric="accuracy"` counts all classes alike and takes no `{passed[0]}`; leave it out.')
     if positive is not None and len(passed) > 1:
         raise ArgumentError(
             f"`positive` asks for one class, and `{passed[1]}` for several; got positive={positive!r} with both. Leave "
@@ -331,7 +275,7 @@ def _title(metric: str, positive: Any, average: Any) -> str:
     word = "F1" if metric == "f1" else metric.capitalize()
     if positive is not None:
         return f"{word} of {positive}"
-    if metric in ("accuracy", "kappa"):
+    if metric == "accuracy":
         return word
     return f"{average.capitalize()} {word}" if average else f"{word} by class"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Unpack
@@ -13,99 +12,13 @@ import scipy
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.choices import EstimatorOptions, MissingName
-from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Groups
 from evalreg.errors import ConstantScoreError
-from evalreg.estimate import About, Inverted, Limits, on_one_side
+from evalreg.estimate import About, Inverted, on_one_side
 from evalreg.estimators.cells import Linearized, Split, linearized_estimate, notes_by, split_rows, titled
 from evalreg.numerics.limits import ROUNDING
 from evalreg.results.results import Results, estimator, results_of
-
-# Levels at which intervals are combined, as normal quantiles: from one half to one in a thousand million.
-LEVELS = np.append(scipy.special.ndtri(0.975), np.arange(0.25, 6.3, 0.25))
-
-
-@dataclass(frozen=True, eq=False)
-class MoverFloor:
-    """Variances below which those of contrasts of two or more estimates may not lie.
-
-    The interval of a difference that is made of the limits of the two, with their correlation R (MOVER), reaches from
-    the estimate towards zero by H with H^2 = a'Ra, a_i the part of c_i theta_i that lies between the estimate and its
-    limit on that side. The variance is the square of |estimate|/t at the level where H is the estimate, so that the t
-    test rejects where that interval leaves zero out, and no less than (H/t)^2 at 5%. Zou and Donner (2008), Statistics
-    in Medicine 27, 1693-1702, equations 7 and 8; Zou (2009), Statistics in Medicine 28, for correlated estimates.
-    """
-
-    theta: FloatArray
-    # Distances to the lower and upper limits at each of `LEVELS`, (n_levels, k); infinite where there is none.
-    below: FloatArray
-    above: FloatArray
-    correlation: FloatArray
-    # Covariance of the estimates, for the critical values of contrasts.
-    cov: Covariance
-    # The parameters as contrasts of the estimates, (m, k).
-    contrasts: FloatArray
-
-    def linear(self, contrasts: FloatArray) -> MoverFloor:
-        """The same for contrasts of the parameters."""
-        return replace(self, contrasts=np.asarray(contrasts @ self.contrasts, dtype=np.float64))
-
-    def variance(self, contrasts: FloatArray) -> FloatArray:
-        """The least variance of each contrast; 0 for single estimates."""
-        C = np.asarray(contrasts @ self.contrasts, dtype=np.float64)
-        several, least = np.count_nonzero(C, axis=1) > 1, np.zeros(len(C))
-        if not several.any():
-            return least
-        C = C[several]
-        effect = C @ self.theta
-        # At no difference either side is towards zero.
-        sides = [self._reach(C, np.where(effect < 0, -1.0, 1.0)), self._reach(C, np.where(effect > 0, 1.0, -1.0))]
-        (at_five, *_), H = np.maximum(*sides), np.maximum.accumulate(np.maximum(*sides)[1:], axis=0)
-        t = np.array([self.cov.critical(C, 2 * scipy.special.ndtr(-z)) for z in LEVELS])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            least[several] = np.maximum(_spread(np.abs(effect), H, t[1:]), at_five / t[0]) ** 2
-        return least
-
-    def _reach(self, C: FloatArray, side: FloatArray) -> FloatArray:
-        """H of each level and contrast towards lower (side 1) or higher values (-1), shape (n_levels, m)."""
-        squares = np.empty((LEVELS.size, C.shape[0]))
-        for i, row in enumerate(C * side[:, None]):
-            used = np.flatnonzero(row)
-            limit = np.where(row[used] > 0, self.below[:, used], self.above[:, used])
-            with np.errstate(invalid="ignore"):
-                a = row[used] * limit
-                squares[:, i] = np.sum((a @ self.correlation[np.ix_(used, used)]) * a, axis=1)
-        return np.sqrt(np.where(np.isnan(squares), np.inf, np.maximum(squares, 0.0)))
-
-
-def _spread(distance: FloatArray, H: FloatArray, t: FloatArray) -> FloatArray:
-    """|estimate| over the t at which H, growing with the level, is the estimate; shape (m,)."""
-    beyond = np.argmax(distance <= H, axis=0)
-    never = ~np.any(distance <= H, axis=0)
-    columns = np.arange(distance.size)
-    before = np.maximum(beyond - 1, 0)
-    low, high = H[before, columns], H[beyond, columns]
-    share = np.where(np.isfinite(high) & (high > low), (distance - low) / (high - low), 0.0)
-    reached = t[before, columns] + share * (t[beyond, columns] - t[before, columns])
-    spread = np.where(beyond == 0, H[0] / t[0], distance / reached)
-    return np.asarray(np.where(never, H[-1] / t[-1], spread))
-
-
-def mover_floor(
-    theta: FloatArray, cov: Covariance, limits: Callable[[FloatArray, FloatArray], FloatArray]
-) -> MoverFloor:
-    """Least variances of contrasts of estimates, from their intervals.
-
-    `limits` takes standard errors and critical values, and gives the ends of the intervals, (k, 2).
-    """
-    se = np.sqrt(cov.variance())
-    ends = np.array([limits(se, cov.critical(None, 2 * scipy.special.ndtr(-z))) for z in LEVELS])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        correlation = np.clip(cov.matrix / np.outer(se, se), -1.0, 1.0)
-    # Not but for rounding, which would tell apart limits that meet.
-    np.fill_diagonal(correlation, 1.0)
-    return MoverFloor(theta, theta - ends[:, :, 0], ends[:, :, 1] - theta, correlation, cov, np.eye(theta.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,33 +43,27 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Woodruff(Inverted):
-    """Intervals of quantiles, by those of the shares of values below them."""
+class Woodruff:
+    """The interval of a quantile, by that of the share of values below it."""
 
-    interval_rule = "Woodruff's"
+    sample: Sample
     q: float
-    # One for each parameter.
-    samples: tuple[Sample, ...]
-    # What turns a standard error of the quantile into one of the share.
-    density: FloatArray
+    density: float  # turns a standard error of the quantile into one of the share
 
-    def floor(self, theta: FloatArray, cov: Covariance, limits: Limits) -> MoverFloor:
-        """Least variances of differences, from the limits of all that is compared."""
-        return mover_floor(theta, cov, limits)
-
-    def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
-        """Lower and upper end of each, shape (n_params, 2)."""
-        rows = zip(self.samples, *shares_within(self.q, critical * se * self.density), strict=True)
-        return np.array([[sample.limit(low, -1), sample.limit(high, 1)] for sample, low, high in rows])
+    def __call__(self, half: float) -> tuple[float, float]:
+        """Both ends, from the half-width of the quantile."""
+        low, high = shares_within(self.q, half * self.density)
+        return self.sample.limit(float(low), -1), self.sample.limit(float(high), 1)
 
 
-def shares_within(q: float, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+def shares_within(q: float, half: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """The shares at a half-width from q: the smallest interval that holds the plain one and that on the logit scale.
 
     The share below the quantile is known to be q, so that the plain interval is centred where it should be. Its end on
     the side of the nearer of 0 and 1 is the farther one; on the other side, whose tail is the longer, it is that on the
     logit scale.
     """
+    half = np.asarray(half)
     low, high = (logit_shift(q, side * half) for side in (-1, 1))
     return np.minimum(low, q - half), np.maximum(high, q + half)
 
@@ -190,7 +97,7 @@ def inverse_density(sample: Sample, q: float, n: float) -> float:
     return float((np.interp(high, middle, sample.values) - np.interp(low, middle, sample.values)) / (high - low))
 
 
-def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodruff]:
+def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, tuple[Woodruff, ...]]:
     """Quantiles of the cells, with the influence (q - 1{value <= quantile})/density of each row.
 
     Rows tied at the quantile count as below it by that part which makes the share of rows below q. The density that
@@ -217,7 +124,7 @@ def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodr
     influence = (q - _shares_of_rows(split, values, theta, q)) * slope[split.codes]
     statistic = Linearized(theta, influence, np.ones(split.n_rows), exact=False, bounded=False)
     with np.errstate(divide="ignore"):
-        return statistic, Woodruff(q, tuple(samples), 1.0 / slope)
+        return statistic, tuple(Woodruff(sample, q, 1.0 / at) for sample, at in zip(samples, slope, strict=True))
 
 
 def _shares_of_rows(split: Split, values: FloatArray, theta: FloatArray, q: float) -> FloatArray:
@@ -316,8 +223,8 @@ def quantile(
     q = fraction("q", q)
     split = split_rows(data, {"score": score}, by, groups, weights, missing, "quantile")
     values = split.rows.values["score"]
-    statistic, woodruff = solve(split, values, q)
-    tied = list(compress(split.names, ~np.isfinite(woodruff.density)))
+    statistic, intervals = solve(split, values, q)
+    tied = list(compress(split.names, [not np.isfinite(each.density) for each in intervals]))
     if tied:
         value = statistic.params[split.names.index(tied[0])]
         where = "" if len(split.names) == 1 else f' of "{tied[0]}"'
@@ -335,5 +242,6 @@ def quantile(
         levels=on_one_side(values, values),
     )
     estimate = linearized_estimate(split, statistic, about, score)
-    estimate = replace(estimate, family=woodruff)
+    family = Inverted(intervals, np.array(estimate.params), np.zeros(estimate.n_params), "Woodruff's")
+    estimate = replace(estimate, family=family)
     return results_of(estimate, split.rows.axes, requested, notes_by(split, by, groups))

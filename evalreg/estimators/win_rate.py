@@ -93,13 +93,6 @@ class Schedule:
         rates = self.rates + dense(self._changes(np.where(gone, 0.0, moved.T), gone.astype(float)))
         return np.asarray(rates @ self.mix.T)  # sparse: what is not solved counts where it has a share
 
-    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray:
-        """What each pair weighs in a combination: where pairs are gone, the others of a rate have their weight."""
-        gone = weight <= FULL_LEVERAGE * self.weight[:, None]
-        left = 1.0 - self.shares_of_pairs @ gone.astype(float)
-        left = np.where(left <= FULL_LEVERAGE, np.inf, left)
-        return np.where(gone, 0.0, self.signed.T @ ((of @ self.mix)[:, None] / left))
-
 
 def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tuple[Schedule, list[str]]:
     """Weights of the pairs in each win rate, and what to say about them: opponents never met, shares of the strata.

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import FloatArray, IntArray, fraction, listed, option
+from evalreg.checks import FloatArray, IntArray, fraction, listed
 from evalreg.data.clusters import Axis, axis_name, rows_where
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
@@ -22,12 +22,6 @@ from evalreg.numerics.roots import crossings
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly
-
-
-CredibleName: TypeAlias = Literal["equal-tailed", "highest-density"]
-
-# Lower tails among which the shortest interval is looked for.
-TAILS = 1001
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +84,13 @@ class Posterior:
         means = [np.nan if part is None else part.mean for part in self.correlations]
         return pd.Series(means, index=list(self.names))
 
-    def interval(self, alpha: float = 0.05, kind: CredibleName = "equal-tailed") -> pd.DataFrame:
-        """Credible intervals.
+    def interval(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Credible intervals, with alpha/2 on either side.
 
         Parameters
         ----------
         alpha : float, default 0.05
             One minus the probability inside.
-        kind : {"equal-tailed", "highest-density"}, optional
-            alpha/2 on either side, or the shortest interval.
 
         Returns
         -------
@@ -108,12 +100,10 @@ class Posterior:
         Raises
         ------
         ArgumentError, ArgumentTypeError
-            If `alpha` is not between 0 and 1, or `kind` is unknown.
+            If `alpha` is not between 0 and 1.
         """
         alpha = fraction("alpha", alpha)
-        shortest = option("kind", kind, CredibleName) == "highest-density"
-        tails = np.linspace(0.0, alpha, TAILS) if shortest else np.array([alpha / 2])
-        ends = [rate.shortest(tails, alpha) for rate in self.rates]
+        ends = [rate.quantiles(np.array([alpha / 2, 1 - alpha / 2])) for rate in self.rates]
         return pd.DataFrame(ends, index=list(self.names), columns=[0, 1])
 
     def probability(self, above: float) -> pd.Series:
@@ -148,7 +138,7 @@ class Posterior:
         Returns
         -------
         DataFrame
-            By parameter: mean, median, lower, upper (equal-tailed), icc, n, n_clusters.
+            By parameter: mean, median, lower, upper, icc, n, n_clusters.
         """
         ends = self.interval(alpha)
         parts = {"mean": self.mean, "median": self.median, "lower": ends[0], "upper": ends[1], "icc": self.icc}
@@ -351,13 +341,6 @@ class Marginal:
             return self._cumulative(angle) - p
 
         return np.sin(crossings(past, low, high, past(low), past(high), LAST_DIGITS)) ** 2
-
-    def shortest(self, tails: FloatArray, alpha: float) -> tuple[float, float]:
-        """The shortest interval of probability 1 - alpha among those with these lower tails."""
-        low, high = self.quantiles(tails), self.quantiles(tails + 1 - alpha)
-        # A tail of zero ends at the bound, not where the computed part of the posterior does.
-        best = int(np.argmin(high - low))
-        return low[best], high[best]
 
 
 def _beyond(counts: IntArray, largest: int) -> FloatArray:

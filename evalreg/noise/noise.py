@@ -556,15 +556,6 @@ class Noise(Printed):
         return middle(self._pairs["detectable"])
 
     @property
-    def smallest_shown(self) -> float:
-        """The smallest difference of a pair with a p-value below `alpha`; NaN where there is none.
-
-        The luckiest of many pairs: other models that differ by as much need not come out so.
-        """
-        shown = self._pairs["difference"][self._pairs["p_value"] < self.alpha].abs()
-        return float(shown.min()) if len(shown) else float("nan")
-
-    @property
     def enough_answers(self) -> float:
         """Answers to each question from which on more hardly pay: the median over pairs, or that of the one model."""
         return middle((self._pairs if len(self._pairs) else self._models)["enough_answers"])
@@ -749,11 +740,6 @@ def _benchmark(split: Noise, pairs: pd.DataFrame) -> list[str]:
         f"A true difference of {number(split.detectable)} between two models comes out at p < {split.alpha:g} with a "
         f"chance of {split.power:g}, for {which}."
     )
-    if len(pairs) > 1 and not np.isnan(split.smallest_shown):
-        text += (
-            f" The smallest difference with p < {split.alpha:g} here is {number(split.smallest_shown)}: the luckiest "
-            f"of {len(pairs)} pairs, not a promise for others."
-        )
     comparison = split.comparison
     scored = comparison is not None and comparison.results.cov.widths().scored is not None
     return [text] + ["z is the difference over its total SE; p is by the score test of `compare`, not by z."] * scored

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb, prod
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from evalreg.checks import (
     keeps,
     listed,
     nearest_or_all,
-    option,
     passed,
     quotient,
     whole_number,
@@ -60,7 +59,7 @@ class RandomisationTest(Shown):
     estimate : float
         The difference of the rows' means, within strata where there are any.
     se : float
-        Its standard error by clusters, which studentises it; NaN where an arm has one cluster.
+        Its standard error by clusters, which studentises it.
     t : float
         Estimate over standard error; NaN where that is 0.
     p_value : float
@@ -70,8 +69,6 @@ class RandomisationTest(Shown):
         NaN where the scores do not vary between the clusters of an arm.
     alpha : float
         One minus the level of the interval.
-    statistic : {"t", "difference"}
-        What is compared.
     n_assignments : int
         Assignments there are.
     draws : int
@@ -112,7 +109,6 @@ class RandomisationTest(Shown):
     p_value: float
     interval: tuple[float, float]
     alpha: float
-    statistic: StatisticName
     n_assignments: int
     draws: int
     enumerated: bool
@@ -146,7 +142,7 @@ class RandomisationTest(Shown):
             ("Assigned", what + within),
             (f"{what[:1].upper()}{what[1:]}", ", ".join(counts)),
             ("Assignments", how),
-            ("Statistic", "difference over its clustered error" if self.statistic == "t" else "difference"),
+            ("Statistic", "difference over its clustered error"),
             ("Smallest possible p", p_value(self.smallest_p)),
         )
         ends = f"[{self.alpha / 2:.3g}", f"{1 - self.alpha / 2:.3g}]"
@@ -155,9 +151,6 @@ class RandomisationTest(Shown):
             ("effect", "estimate", "clustered SE", "t", "p", *ends), ((self.name, *row, *map(number, self.interval)),)
         )
         return Summary("Randomisation test", facts, (grid,), tuple(text for _, text in self.notes))
-
-
-StatisticName: TypeAlias = Literal["t", "difference"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +218,6 @@ def effects(design: Allocation, n_draws: int, base: int | None) -> tuple[float, 
     # Of scores that do not vary within an arm nothing but rounding is left.
     level = np.sum(np.abs(design.totals)) / np.sum(design.n_rows)
     variance = 0.0 if variance <= (EQUAL * level) ** 2 else variance
-    if _small(design).all() and design.stratum[-1] == 0 and np.std(numerator[0]) > EQUAL * level:
-        variance = np.nan  # Of one cluster in an arm nobody knows how far such clusters scatter.
     return float(estimate), Drawn(numerator, powers[None], variance, base is None)
 
 
@@ -280,7 +271,6 @@ def randomisation_test(
     groups: Groups,
     levels: Sequence[Any] | None = None,
     strata: str | None = None,
-    statistic: StatisticName = "t",
     draws: int = 9999,
     alpha: float = 0.05,
     seed: Seed = 0,
@@ -307,9 +297,6 @@ def randomisation_test(
         second of the two, sorted as strings, is compared with the first.
     strata : str, optional
         Column of strata (pairs or blocks of clusters) within which treatment was assigned.
-    statistic : {"t", "difference"}, optional
-        "t", the default, is the difference over its error by clusters. "difference" alone is too sure where the
-        treatment changes how far scores scatter and the arms differ in size; it works with one treated cluster.
     draws : int, default 9999
         All assignments are used where there are at most so many, otherwise so many are drawn.
     alpha : float, default 0.05
@@ -331,7 +318,7 @@ def randomisation_test(
     ArgumentError, UnknownLabelError
         If the treatment has not two labels and `levels` does not say which; if clusterings are crossed.
     TooFewClustersError
-        If an arm has no cluster, or one only under "t"; if no stratum has both labels.
+        If an arm has fewer than two clusters; if no stratum has both labels.
     ConstantScoreError
         If all scores are the same.
     MissingColumnError, NonNumericError, NonFiniteError, EmptyDataError
@@ -341,15 +328,14 @@ def randomisation_test(
 
     Notes
     -----
-    p is the share of assignments whose statistic is at least as far from zero as that of the data where all are
-    enumerated, and (1 + count)/(draws + 1) where they are drawn. The interval contains the effects, the same for all
-    rows, that are not rejected. Under strata the difference is that within strata, by least squares. Its error is
-    Neyman's, by clusters within each arm of a stratum; pairs, and other strata with one cluster in an arm, are compared
-    with each other.
+    The statistic is the difference over its error by clusters. p is the share of assignments whose statistic is at
+    least as far from zero as that of the data where all are enumerated, and (1 + count)/(draws + 1) where they are
+    drawn. The interval contains the effects, the same for all rows, that are not rejected. Under strata the difference
+    is that within strata, by least squares. Its error is Neyman's, by clusters within each arm of a stratum; pairs, and
+    other strata with one cluster in an arm, are compared with each other.
 
     For no effect on average p is not exact. Where the treatment tripled the scatter of scores, simulations with
-    clusters of unequal sizes rejected 7% at 5% with 10 of 20 clusters treated, 9% with 5 of 10 and 13% with 3 of 10
-    ("difference" 21%).
+    clusters of unequal sizes rejected 7% at 5% with 10 of 20 clusters treated, 9% with 5 of 10 and 13% with 3 of 10.
 
     References
     ----------
@@ -366,7 +352,6 @@ def randomisation_test(
     >>> round(test.estimate, 3), round(test.p_value, 3), test.draws
     (-0.3, 0.141, 924)
     """
-    option("statistic", statistic, StatisticName)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
     refuse_few(draws, alpha)
     base, printed = base_seed(seed)
@@ -378,7 +363,8 @@ def randomisation_test(
     arms = {name: design.treated == side for name, side in zip(names, (True, False), strict=True)}
     n_rows = {name: int(design.n_rows @ arm) for name, arm in arms.items()}
     n_clusters = {name: int(np.count_nonzero(arm)) for name, arm in arms.items()}
-    texts += one_sided + _checked(design, n_clusters, statistic, by)
+    texts += one_sided
+    _refuse_few_arms(design, n_clusters, by)
     values = rows.values["score"]
     if values.min() == values.max():
         raise ConstantScoreError(
@@ -389,7 +375,7 @@ def randomisation_test(
     enumerated = n_assignments <= draws
     n = n_assignments if enumerated else draws
     estimate, drawn = effects(design, n, None if enumerated else base)
-    p, interval = _inverted(estimate, drawn, statistic, alpha)
+    p, interval = _inverted(estimate, drawn, alpha)
     sizes, treated = design.counts()
     # Where treated and untreated may change places, |t| comes in pairs.
     mirrored = bool(np.all(2 * treated == sizes))
@@ -410,7 +396,6 @@ def randomisation_test(
         p_value=p,
         interval=interval,
         alpha=alpha,
-        statistic=statistic,
         n_assignments=n_assignments,
         draws=n,
         enumerated=enumerated,
@@ -538,38 +523,23 @@ def _with_both_labels(design: Allocation, strata: str | None) -> tuple[Allocatio
     return Allocation(design.treated[chosen], stratum, design.n_rows[chosen], design.totals[chosen]), [text]
 
 
-def _checked(design: Allocation, n_clusters: dict[str, int], statistic: StatisticName, by: str) -> list[str]:
-    """What to say about the arms; raises where one has too few clusters."""
-    what, least = _units(by), 2 if statistic == "t" else 1
+def _refuse_few_arms(design: Allocation, n_clusters: dict[str, int], by: str) -> None:
+    """Raise where an arm has one cluster: nobody knows how far such clusters scatter."""
     for name, count in n_clusters.items():
-        if count < least:
+        if count < 2:
             raise TooFewClustersError(
-                f'each arm needs at least {least} of what was assigned; "{name}" has {count} of the '
-                f'{design.treated.size} {what}. Pass statistic="difference", which needs one.',
+                f'each arm needs at least 2 of what was assigned; "{name}" has {count} of the '
+                f"{design.treated.size} {_units(by)}. Assign the treatment to more of them.",
                 column=by,
                 count=count,
             )
-    first, second = n_clusters.values()
-    if statistic == "t" or first == second:
-        return []
-    return [
-        f'statistic="difference" with {first} and {second} {what}: the p-value is for no effect on any row. Where the '
-        "treatment changes the scatter of scores and not their mean, it rejects too often."
-    ]
 
 
-def _inverted(
-    estimate: float, drawn: Drawn, statistic: StatisticName, alpha: float
-) -> tuple[float, tuple[float, float]]:
+def _inverted(estimate: float, drawn: Drawn, alpha: float) -> tuple[float, tuple[float, float]]:
     """The p-value of no effect, and the effects that are not rejected: the estimate less the gaps."""
-    numerator, varies = drawn.numerator, drawn.variance != 0
     # What the search for the ends of the interval starts from; the spread of the effect over assignments is never zero.
-    scale = float(np.std(numerator[0])) or float(np.std(numerator.sum(axis=0)))
-    if statistic == "difference":
-        ones = np.zeros_like(drawn.squares)
-        ones[:, 0] = 1.0
-        drawn = Drawn(numerator, ones, 1.0, drawn.enumerated)
-    if not (varies and scale > 0):
+    scale = float(np.std(drawn.numerator[0])) or float(np.std(drawn.numerator.sum(axis=0)))
+    if not (drawn.variance != 0 and scale > 0):
         return drawn.p(estimate), (np.nan, np.nan)
     low, high = drawn.gaps(scale, alpha, [estimate])
     return drawn.p(estimate), (estimate - high, estimate - low)

@@ -571,6 +571,8 @@ class Covariance:
         C, parts = None if contrasts is None else self._contrasts(contrasts), []
         for source in self._sources:
             sides = source.sides(C)
+            if not sides.rows.size:
+                continue
             scored_C = self._contrasts(C)[sides.rows]
             lost = self._lost(scored_C) | self._withheld(scored_C)
             seen = variance[sides.rows]
@@ -580,8 +582,8 @@ class Covariance:
             V = np.where(LAST_DIGITS * np.abs(squared_entries(scored_C) @ np.diag(self.naive)) < V, V, 0.0)
             null = source.null_variance(sides, V, self.main_axis)
             parts.append(Scored(sides.rows, sides.scale, term if self.summed else 0, null))
-        scored = Scored.joined(parts)
-        return scored if scored.rows.size else None
+        scored = Scored.joined(parts) if parts else None
+        return scored if scored is not None and scored.rows.size else None
 
     @property
     def main_axis(self) -> Axis | None:

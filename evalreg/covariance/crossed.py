@@ -324,11 +324,13 @@ class Widths:
         inside, outside = np.broadcast_to(null.theta, far.shape), far
         at_inside, at_outside = excess(inside), excess(far)
         reached = at_outside > 0
-        # Zero first, so that an interval holds it just where a test of no difference does not reject.
-        zero, beyond = excess(np.zeros(far.shape)), null.signed & (null.theta * far < 0)
-        out, within = beyond & (zero > 0), beyond & (zero <= 0)
-        outside, at_outside = np.where(out, 0.0, outside), np.where(out, zero, at_outside)
-        inside, at_inside = np.where(within, 0.0, inside), np.where(within, zero, at_inside)
+        beyond = null.signed & (null.theta * far < 0)
+        if beyond.any():
+            # Zero first, so that an interval holds it just where a test of no difference does not reject.
+            zero = excess(np.zeros(far.shape))
+            out, within = beyond & (zero > 0), beyond & (zero <= 0)
+            outside, at_outside = np.where(out, 0.0, outside), np.where(out, zero, at_outside)
+            inside, at_inside = np.where(within, 0.0, inside), np.where(within, zero, at_inside)
         ends = np.where(reached, crossings(excess, inside, outside, at_inside, at_outside, LAST_DIGITS), far)
         constant = estimate - scored.scale * null.theta
         constant[np.abs(constant) <= ROUNDING * np.abs(scored.scale)] = 0.0

@@ -212,8 +212,10 @@ class Covariance:
         Clusters of each axis and intersection, by name.
     pieces : tuple of Term
         Terms of inclusion-exclusion, axes first.
-    naive : ndarray, shape (n_params, n_params)
-        The covariance for independent rows.
+    independent : callable
+        Returns `naive`, the covariance for independent rows, shape (n_params, n_params), which may need the rows.
+    most_naive : ndarray, shape (n_params,), optional
+        What the variances for independent rows are at most, where that is known without them.
     smallest_dof : float
         min over axes of G - 1 (G - S with strata, of the mean with the fewest); n - k without groups.
     bounded : bool
@@ -257,8 +259,9 @@ class Covariance:
     axes: tuple[Axis, ...]
     n_clusters: Mapping[str, int]
     pieces: tuple[Term, ...]
-    naive: FloatArray
+    independent: Callable[[], FloatArray]
     smallest_dof: float
+    most_naive: FloatArray | None = None
     bounded: bool = False
     repaired: FloatArray | None = None
     change: str = ""
@@ -279,7 +282,7 @@ class Covariance:
     def __getstate__(self) -> dict[str, Any]:
         # Views of mappings cannot be pickled, and what is in the cache can be made again.
         fields = {name: value for name, value in self.__dict__.items() if name not in ("cache", "_memo")}
-        return {**fields, "n_clusters": dict(self.n_clusters)}
+        return {**fields, "n_clusters": dict(self.n_clusters), "independent": partial(np.array, self.naive)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays come out of a pickle as ones that can be written.
@@ -294,6 +297,11 @@ class Covariance:
     @cached_property
     def _memo(self) -> dict[str, Any]:
         return {}
+
+    @property
+    def naive(self) -> FloatArray:
+        """The covariance for independent rows, shape (n_params, n_params)."""
+        return self._once("naive", None, lambda: frozen(self.independent()))
 
     def _once(self, name: str, contrasts: Matrix | None, make: Callable[[], T]) -> T:
         """What is made of contrasts; of the parameters themselves, for which nearly every statement asks, once."""
@@ -369,6 +377,8 @@ class Covariance:
     def _seen(self, C: Matrix, reach: Reach | None) -> FloatArray:
         """Variances from the terms alone."""
         value = self._unsettled(C)
+        if self.most_naive is not None and np.all(value > LAST_DIGITS * (squared_entries(C) @ self.most_naive)):
+            return np.where(self._fixed(C), 0.0, np.where(self._undetermined(C) | self._withheld(C), np.nan, value))
         scale = squared_entries(C) @ np.diag(self.naive)
         # Without a cluster other opponents are left, so that verdicts of 0 and 1 vary though none does within its pair.
         least = np.where(self.options.kind.leaves_out & (scale == 0), LAST_DIGITS**2, LAST_DIGITS * scale)
@@ -672,7 +682,8 @@ class Covariance:
             self,
             names=tuple(names),
             pieces=tuple(term.linear(C) for term in self.pieces),
-            naive=naive,
+            independent=partial(np.array, naive),
+            most_naive=None,
             bounded=self.bounded and selects(C),
             fixed=constant | self._fixed(C) if constant.any() else fixed,
             floor=of(self.floor),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import compress
 
 import numpy as np
@@ -178,7 +179,7 @@ def of_samples(cov: Covariance, columns: Covariance, estimate: Estimate, populat
     return replace(
         cov,
         pieces=tuple(replace(term, matrix=matrix) for term, matrix in zip(cov.pieces, terms, strict=True)),
-        naive=naive,
+        independent=partial(np.array, naive),
         repaired=None if cov.repaired is None else terms[0],
         floor=widest if unknown.any() else None,
     )
@@ -282,7 +283,7 @@ def with_answers(cov: Covariance, estimate: Estimate, population: Population) ->
     noise = dense(estimate.bread.T @ compressed(population.noise) @ estimate.bread)
     terms = tuple(replace(term, matrix=term.matrix + noise) for term in cov.pieces)
     repaired = None if cov.repaired is None else cov.repaired + noise
-    return replace(cov, pieces=terms, naive=cov.naive + noise, repaired=repaired)
+    return replace(cov, pieces=terms, independent=partial(np.array, cov.naive + noise), repaired=repaired)
 
 
 # Above either, covariances that hold weights fixed and do not correct for leverage miss too often to be shown.

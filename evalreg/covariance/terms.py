@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -65,6 +65,7 @@ from evalreg.numerics.matrices import (
     dense,
     identity,
     inner_products,
+    is_identity,
     scale_columns,
     scale_rows,
     square,
@@ -98,6 +99,21 @@ def naive_term(estimate: Estimate) -> Term:
         return Term((), (), n, matrix, None, None, no_loss, counted=float(n - estimate.n_coefficients))
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     return _of_means(estimate, cells, 0.0, scale, touching(estimate.coefficient_map, cells.count < 2))
+
+
+Naive: TypeAlias = Callable[[], Term]
+"""What gives the covariance for independent rows when it is asked for."""
+
+
+def _most_naive(estimate: Estimate) -> FloatArray | None:
+    """Bounds of the variances of coefficients for independent rows, as rows of orthonormal columns have norm 1 at most.
+
+    None where no bound is known.
+    """
+    ssr, refit, n = estimate.scores.ssr, estimate.refit, estimate.n_rows
+    if ssr is None or refit is None or estimate.kind != "least squares" or not is_identity(refit.inverse_gram):
+        return None
+    return np.asarray(ssr * n / max(n - estimate.n_coefficients, 1) * np.sum(dense(estimate.bread) ** 2, axis=0))
 
 
 def _refuse_single(cells: Cells, single: BoolArray, axis: Axis = ()) -> None:
@@ -149,7 +165,7 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
 
 
 def one_term(
-    estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov, naive: FloatArray
+    estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov, naive: Naive
 ) -> Term:
     """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
     by, one_way, leverage = union(*(axes[d] for d in dims)), len(dims) == 1, None
@@ -179,11 +195,13 @@ def _has_matrices(estimate: Estimate) -> bool:
     return estimate.refit is not None and estimate.refit.inverse_gram.ndim == 2
 
 
-def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
+def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: Naive) -> BoolArray:
     """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
-    none = np.diag(matrix) <= LAST_DIGITS * np.diag(naive)
-    if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
-        return np.zeros(estimate.n_params, dtype=bool)
+    none = np.zeros(estimate.n_params, dtype=bool)
+    if estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1:
+        none = np.diag(matrix) <= LAST_DIGITS * np.diag(naive().matrix)
+    if not none.any():
+        return none
     return touching(estimate.coefficient_map, _adjust_cells(estimate, by, 1.0, False)[2]) & none
 
 
@@ -328,7 +346,7 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
         h = estimate.scores.row_leverages(M) if M is not None and M.ndim == 2 else None
         if h is None:
             by_row = replace(estimate, scores=with_every_row(estimate.scores))
-            term = one_term(by_row, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
+            term = one_term(by_row, (EVERY_ROW,), (0,), replace(options, dof="min"), lambda: naive)
             return replace(naive, matrix=term.matrix, lost=naive.lost | term.lost)
         if estimate.absorbed is not None:
             h = h + estimate.absorbed.row_leverages()
@@ -506,24 +524,28 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     refuse_covariance(estimate, axes, options)
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
-    naive, clustered = naive_term(estimate), bool(axes) and options.kind.needs_clusters
+    # A pass over rows that are in memory, which few statements about clusters need.
+    naive, clustered = cache(partial(naive_term, estimate)), bool(axes) and options.kind.needs_clusters
+    most = _most_naive(estimate)
+    if most is None:
+        naive()
     if clustered:
-        terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
+        terms = [one_term(estimate, axes, dims, options, naive) for dims in subsets(len(axes))]
         solved_again = estimate.kind == "board" and estimate.refit is not None and estimate.refit.leave_out is not None
         # Of pairs that met under one cluster there is no CR2.
         if options.left_open and solved_again and any(term.lost.any() for term in terms[: len(axes)]):
             options = replace(options, cov="jackknife", dof="min" if options.dof == "satterthwaite" else options.dof)
-            terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
+            terms = [one_term(estimate, axes, dims, options, naive) for dims in subsets(len(axes))]
         n_clusters = {term.name: term.n_clusters for term in terms}
         smallest_dof = min(axis_dof(estimate, axis) for axis in axes)
     else:
         if (cells := estimate.cells) is not None and cells.stratum is not None:
             _refuse_single(cells, (cells.count < 2) & _entering(estimate))
-        term, alone = term_of_rows(estimate, options, naive), None
+        term, alone = term_of_rows(estimate, options, naive()), None
         if _has_matrices(estimate):
             alone = directions_of(estimate, None).moves(estimate)
         terms, n_clusters = [replace(term, blind=alone)], {axis_name(axis): scores.n_clusters(axis) for axis in axes}
-        smallest_dof = float(np.min(naive.dof(np.eye(estimate.n_params))))
+        smallest_dof = float(np.min(naive().dof(np.eye(estimate.n_params))))
         options = replace(options, cov="naive") if options.kind.needs_clusters else options
     if options.alike is not None:
         terms = pool_models(estimate, axes, terms, options.alike)
@@ -534,7 +556,8 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         axes=axes if clustered else (),
         n_clusters=n_clusters,
         pieces=tuple(terms),
-        naive=naive.matrix,
+        independent=lambda: naive().matrix,
+        most_naive=most if clustered else None,
         smallest_dof=smallest_dof,
         # An interval in [0, 1] can take the place of a variance of zero: of means of cells, or by the family.
         bounded=estimate.bounded and (estimate.cells is not None or family.own_range),

@@ -212,7 +212,9 @@ def _fit_rows(
         about = About(methods.get(name, "OLS" if rows.weights is None else "WLS"), parsed.outcome, parsed.text)
         more = {"fitted": cache(partial(shown, parsed, held, rows.weights, name)), "dropped": rows.dropped}
         if name == "gaussian":
-            estimate = solve_linear(design, labels, unequal(rows.weights), about, **more)
+            estimate = solve_linear(
+                design, labels, unequal(rows.weights), about, next(iter(rows.axes or ()), None), **more
+            )
         else:
             check_outcomes(design.outcome, design.outcome_name, name)
             estimate = solve_glm(design, labels, unequal(rows.weights), name, about, **more)

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, listed
+from evalreg.checks import FloatArray, listed
 from evalreg.choices import FamilyName
 from evalreg.data.clusters import Axis, Groups, Labels, axis_name
 from evalreg.data.designs import TERMS, DesignColumns, as_labels, for_formula, levels_of, refuse_large_design
@@ -35,16 +35,8 @@ from evalreg.errors import (
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.design import Design, evaluated, refuse_separated, separated, statsmodels_model
 from evalreg.numerics.basis import Partition, Within, basis_of, redundant_levels, within
-from evalreg.numerics.fitting import (
-    Fitted,
-    canonical,
-    least_squares,
-    mean_and_variance,
-    residual_of,
-    residuals_of,
-    without_rounding,
-)
-from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, ROUNDING, SQUARED_CONDITION
+from evalreg.numerics.fitting import Fitted, canonical, least_squares, mean_and_variance, residual_of, residuals_of
+from evalreg.numerics.limits import IN_SPAN, LAST_DIGITS, NEARLY_PERFECT, ROUNDING, SQUARED_CONDITION
 from evalreg.numerics.matrices import parts_of, sum_blocks
 from evalreg.results.bridge import shown_fit
 from evalreg.scores.base import Scores
@@ -66,26 +58,27 @@ def shown(parsed: ParsedFormula, data: DesignColumns, weights: FloatArray | None
         return shown_fit(statsmodels_model(parsed.text, pd.DataFrame(data), weights, family), fitted)
 
 
-def solve_linear(design: Design, labels: Labels, weights: FloatArray | None, about: About, **more: Any) -> Estimate:
+def solve_linear(
+    design: Design, labels: Labels, weights: FloatArray | None, about: About, by: Axis | None = None, **more: Any
+) -> Estimate:
     """The estimate of least squares, from sums of cells or, where these are no shorter or too near collinear, rows.
 
-    `more` are further fields.
+    `by` is a clustering by which sums will be asked for; `more` are further fields.
     """
     low, high = float(design.outcome.min()), float(design.outcome.max())
-    solution = _in_moments(design, labels, weights)
+    solution = _in_moments(design, labels, weights, by)
     if solution is None:
         fitted = least_squares(design.rows, design.outcome, design.names, weights)
         solution = fitted.params, fitted.basis.map, _of_rows(fitted, labels, weights)
     scores, total = solution[2], float(design.outcome @ design.outcome)
-    assert scores.residual is not None
-    left = float(scores.residual @ scores.residual)
-    perfect = left <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
+    assert scores.ssr is not None
+    perfect = scores.ssr <= ROUNDING**2 * total * (1.0 if weights is None else float(weights.max()))
     refuse_flat(about.outcome, low, high, perfect)
-    more |= {"r_squared": _r_squared(design, scores, weights, left)}
+    more |= {"r_squared": _r_squared(design, scores, weights)}
     return estimate_in_basis(design.names, *solution, True, about, low >= 0 and high <= 1, **more)
 
 
-def _r_squared(design: Design, scores: RegressionScores, weights: FloatArray | None, left: float) -> tuple[float, bool]:
+def _r_squared(design: Design, scores: RegressionScores, weights: FloatArray | None) -> tuple[float, bool]:
     """1 - sum of w e^2 over that of w (y - mean)^2; over w y^2 where the columns span no constant, as statsmodels."""
     y, is_constant = design.outcome, design.constant >= 0
     root = None if weights is None else np.sqrt(weights)
@@ -96,11 +89,13 @@ def _r_squared(design: Design, scores: RegressionScores, weights: FloatArray | N
         projected = sum_blocks(part.sum(axis=0) for part in parts)
         is_constant = float(projected @ projected) >= (1 - IN_SPAN) * length
     level = float(np.average(y, weights=weights)) if is_constant else 0.0
-    total = 0.0
-    for part in parts_of(y.size):
-        away = y[part] - level if root is None else (y[part] - level) * root[part]
-        total += float(away @ away)
-    return 1.0 - left / total, is_constant
+    return 1.0 - (scores.ssr or 0.0) / _squares_about(level, y, weights), is_constant
+
+
+def _squares_about(level: float, y: FloatArray, weights: FloatArray | None) -> float:
+    """Sum of w (y - level)^2."""
+    parts = ((y[part] - level, part) for part in parts_of(y.size))
+    return sum(float(away @ (away if weights is None else weights[part] * away)) for away, part in parts)
 
 
 def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str = "the covariates") -> None:
@@ -114,9 +109,9 @@ def refuse_flat(outcome: str, low: float, high: float, perfect: bool, what: str 
         )
 
 
-def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> Solution | None:
-    """Coefficients, the map from the basis to them, and scores, from sums of cells; None where rows are needed."""
-    n, n_cells, numbers = design.outcome.size, design.coding.shape[0], design.numbers
+def _in_moments(design: Design, labels: Labels, weights: FloatArray | None, by: Axis | None = None) -> Solution | None:
+    """The solution from sums of cells, those by (cluster, cell) added up where there are any; None from rows."""
+    y, n, n_cells, numbers = design.outcome, design.outcome.size, design.coding.shape[0], design.numbers
     if 2 * n_cells * (len(numbers) + 1) > n:
         return None
     centre = np.array([float(number.mean()) for number in numbers])
@@ -127,22 +122,20 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None) -> S
     largest = np.append(1.0, np.maximum(high - centre, centre - low) / spread)
     rows = CodedRows(n, design.cell, n_cells, numbers, centre, spread, largest)
     # Where there is a constant, it takes the mean of the scores.
-    level = float(design.outcome.mean()) if design.constant >= 0 else 0.0
-    error = design.outcome - level
-    moments = solve_moments(design, (centre, spread), level, *rows.sums(None, (weights,), error))
+    level = float(y.mean()) if design.constant >= 0 else 0.0
+    known = {} if by is None else {by: rows.pair_sums(labels.codes(by), weights, y, level)}
+    M, m = rows.sums(None, (weights,), y, level) if by is None else known[by].by_cell(n_cells)
+    moments = solve_moments(design, (centre, spread), level, M, m)
     if moments is None:
         return None
     params, T, B, F, _ = moments
-    for block in parts_of(n):
-        error[block] -= rows.combined(block, F)
-
-    def terms(places: IntArray) -> FloatArray:
-        cell = 0 if design.cell is None else design.cell[places]
-        return np.asarray(sum(np.abs(u * f) for u, f in zip(rows.parts(places), F[cell].T, strict=True)))
-
-    error = without_rounding(error, design.outcome, terms)
-    residual = error if weights is None else error * np.sqrt(weights)
-    return params, T, MomentScores(rows, error, B, labels, residual, weights)
+    squares = _squares_about(level, y, weights)
+    ssr = squares - float(np.sum(F * (2 * m - np.einsum("cij,cj->ci", M, F))))
+    scores = MomentScores(rows, y, B, labels, weights, level, F, ssr, known)
+    if ssr < NEARLY_PERFECT * squares and (residual := scores.residual) is not None:
+        ssr = float(residual @ residual)
+        scores = MomentScores(rows, scores.error, B, labels, weights, 0.0, np.zeros_like(F), ssr)
+    return params, T, scores
 
 
 def solve_moments(
@@ -217,7 +210,7 @@ def solve_glm(
         error = residual_of(y, fitted.index[cell], family) / np.sqrt(variance)[cell]
         columns = (fitted.basis.rows / np.sqrt(np.bincount(cell, weights))[:, None])[:, None]
         of_cells = CodedRows(y.size, cell, n_cells, (), np.zeros(0), np.zeros(0), np.ones(1))
-        scores = MomentScores(of_cells, error, columns, labels, None, weights)
+        scores = MomentScores(of_cells, error, columns, labels, weights)
     unit = bool(y.min() >= 0 and y.max() <= 1)
     return estimate_in_basis(design.names, fitted.params, fitted.basis.map, scores, False, about, unit, **more)
 

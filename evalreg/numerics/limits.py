@@ -27,6 +27,8 @@ ROOT_OF_ROUNDING = 1e-6
 OFF = 1e-3
 # Below this share of the squares of two models, those of their difference have lost digits that matter.
 CLOSE = 1e-3
+# Of residuals with less than this share of the squares of the scores, sums are made of the residuals themselves.
+NEARLY_PERFECT = 1e-4
 # Sums of products keep `ROUNDING` up to this condition number of the scaled columns, whose square they lose.
 SQUARED_CONDITION = 1e2
 

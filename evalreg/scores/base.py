@@ -255,6 +255,11 @@ class Scores(ABC):
         """Columns of the scores."""
 
     @property
+    def ssr(self) -> float | None:
+        """Sum of squares of `residual`."""
+        return None if self.residual is None else float(self.residual @ self.residual)
+
+    @property
     def _inner_scores(self) -> dict[str, Scores]:
         """The scores that these are made of, by field."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))

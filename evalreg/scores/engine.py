@@ -559,15 +559,14 @@ class EngineMoments(CellMoments):
     rounding = 1e-14
     _squared_by_power: dict[float, FloatArray] = field(default_factory=dict)
 
-    def pair_sums(self, by: Axis, squares: bool) -> Iterator[PairSums]:
+    def pair_sums(self, by: Axis) -> Iterator[PairSums]:
         """Sums by (cluster, cell), some whole clusters at a time."""
         return map(self._pairs, self.inner.blocks(by))
 
     def _pairs(self, sums: Sums) -> PairSums:
-        K = self.basis.shape[1]
-        M = squares_of(sums.numbers, K)
-        m = totals_in(sums.numbers, K) - np.einsum("lij,lj->li", M, self.fitted[sums.cell])
-        return PairSums(sums.cell, np.searchsorted(sums.cluster, np.arange(sums.n_clusters + 1)), M, m)
+        K, starts = self.basis.shape[1], np.searchsorted(sums.cluster, np.arange(sums.n_clusters + 1))
+        pairs = PairSums(sums.cell, starts, squares_of(sums.numbers, K), totals_in(sums.numbers, K))
+        return pairs.about(self.fitted)
 
     def squared_errors(self) -> FloatArray:
         """Sums of w^2 e^2 u u' over the rows of each cell, (n_cells, K, K)."""

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from itertools import pairwise
 from operator import mul
 from typing import Any
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, hold, listed, passed
+from evalreg.checks import BoolArray, FloatArray, IntArray, held_property, hold, listed, passed
 from evalreg.choices import SscName
 from evalreg.data.clusters import Axes, Axis, Codes, Labels, axis_name, joint, ordered
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.basis import MOST_ENTRIES, Partition, Within, within
+from evalreg.numerics.fitting import without_rounding
 from evalreg.numerics.limits import HELD, IN_SPAN, MANY_COLUMNS, MOST_CUBES, MOST_LOOKED_AT, REDUNDANT, SINGULAR
-from evalreg.numerics.matrices import CACHED, Matrix, dense, in_rows, is_identity, parts_of, sum_blocks
+from evalreg.numerics.matrices import CACHED, Matrix, dense, faster_dense, in_rows, is_identity, parts_of, sum_blocks
 from evalreg.scores.base import Block, Blocks, LabelledScores, Leverages, NarrowClusters, Scores
 
 
@@ -182,14 +183,19 @@ class Clusters:
         Sums of scores.
     starts : ndarray of int, shape (n_clusters + 1,)
         Where each cluster begins among the rows.
-    rows : ndarray, shape (n_rows, k)
-        Z with Z_g'Z_g = X_g'W X_g; its rows may be others than those of the data.
+    source : Any
+        What rows are made of; the rows themselves here.
     """
 
     first: int
     totals: FloatArray
     starts: IntArray
-    rows: FloatArray
+    source: Any
+
+    @property
+    def rows(self) -> FloatArray:
+        """Z with Z_g'Z_g = X_g'W X_g, (n_rows, k); they may be others than those of the data."""
+        return np.asarray(self.source)
 
     @property
     def counts(self) -> IntArray:
@@ -480,34 +486,28 @@ class CodedRows:
         scales = zip(self.numbers, self.centre, self.spread, strict=True)
         return [1.0, *((number[rows] - centre) / spread for number, centre, spread in scales)]
 
-    def combined(self, rows: slice, maps: FloatArray) -> FloatArray:
-        """u'F_c of some rows, for F of shape (n_cells, K) or (n_cells, K, m)."""
-        cell = slice(0, 1) if self.cell is None else self.cell[rows]
-        total = np.empty((rows.stop - rows.start, *maps.shape[2:]))
-        total[:] = maps[cell, 0]
-        for j, number in enumerate(self.parts(rows)[1:], 1):
-            total += maps[cell, j] * number.reshape((-1, *(1,) * (maps.ndim - 2)))
-        return total
+    def combined(self, rows: slice | IntArray, maps: FloatArray, *, size: bool = False) -> FloatArray:
+        """u'F_c of some rows, for F of shape (n_cells, K) or (n_cells, K, m); with `size` |u|'|F_c|."""
+        cell: Any = slice(0, 1) if self.cell is None else self.cell[rows]
+        maps, parts = (np.abs(maps), map(np.abs, self.parts(rows))) if size else (maps, self.parts(rows))
+        shaped = (np.reshape(part, (-1, *(1,) * (maps.ndim - 2))) for part in parts)
+        n_rows = rows.size if isinstance(rows, np.ndarray) else rows.stop - rows.start
+        return np.broadcast_to(sum(maps[cell, j] * part for j, part in enumerate(shaped)), (n_rows, *maps.shape[2:]))
 
     def sums(
-        self,
-        codes: Codes | None,
-        weights: Sequence[FloatArray | None],
-        error: FloatArray | None = None,
-        squares: bool = True,
+        self, codes: Codes | None, weights: Sequence[FloatArray | None], outcome: FloatArray | None, level: float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
-        """Sums over the rows of each cell, or code, of w u u' and of w u e; zero where they are not wanted.
+        """Sums over the rows of each cell, or code, of w u u' and of w u (y - level); zero without outcomes.
 
         w is the product of the weights, None being 1. Shapes (n_codes, K, K) and (n_codes, K).
         """
         key, size = (self.cell, self.n_cells) if codes is None else (codes.codes, codes.n_clusters)
         K, factors = len(self.numbers) + 1, [weight for weight in weights if weight is not None]
-        places = [(i, j) for i in range(K) for j in range(i + 1)] if squares else []
-        places += [] if error is None else [(K, j) for j in range(K)]
+        places = [(i, j) for i in range(K + (outcome is not None)) for j in range(min(i + 1, K))]
         sums = np.zeros((len(places), size))
         for rows in parts_of(self.n_rows, max(CACHED, size)):
             ones = np.ones(rows.stop - rows.start)
-            u = [ones, *self.parts(rows)[1:], ones if error is None else error[rows]]
+            u = [ones, *self.parts(rows)[1:], ones if outcome is None else outcome[rows] - level]
             weighted = u
             if factors:
                 w = reduce(mul, (factor[rows] for factor in factors))
@@ -525,6 +525,14 @@ class CodedRows:
             else:
                 m[:, j] = total
         return M, m
+
+    def pair_sums(self, codes: Codes, weights: FloatArray | None, outcome: FloatArray, level: float) -> PairSums:
+        """The same by (cluster, cell)."""
+        C, cell = self.n_cells, self.cell
+        present, pair = ordered(codes.codes if cell is None else codes.codes * C + cell)
+        M, m = self.sums(Codes(pair, present.size), (weights,), outcome, level)
+        cluster, of_pair = np.divmod(present, C)
+        return PairSums(of_pair, starts_of(np.bincount(cluster, minlength=codes.n_clusters)), M, m)
 
 
 def roots(M: FloatArray) -> FloatArray:
@@ -554,28 +562,56 @@ class PairSums:
 
     cell: IntArray
     starts: IntArray  # where each cluster begins
-    squares: FloatArray  # (n_pairs, K, K), of w u u'; zero where only totals are wanted
+    squares: FloatArray  # (n_pairs, K, K), of w u u'
     totals: FloatArray  # (n_pairs, K), of w u e
+
+    def about(self, fitted: FloatArray) -> PairSums:
+        """Sums of which the totals are of w u (e - u'F_c), fitted values having the shape (n_cells, K)."""
+        return replace(self, totals=self.totals - np.einsum("pij,pj->pi", self.squares, fitted[self.cell]))
+
+    def by_cell(self, n_cells: int) -> tuple[FloatArray, FloatArray]:
+        """Squares and totals of all clusters together, (n_cells, K, K) and (n_cells, K)."""
+        of_cell = in_rows(np.ones(self.cell.size), self.cell, np.arange(self.cell.size + 1), (self.cell.size, n_cells))
+        squares, totals = (of_cell.T @ part.reshape(self.cell.size, -1) for part in (self.squares, self.totals))
+        return squares.reshape(n_cells, *self.squares.shape[1:]), totals
+
+    def some(self, low: int, high: int) -> PairSums:
+        """Those of some of the clusters."""
+        part = slice(self.starts[low], self.starts[high])
+        starts = self.starts[low : high + 1] - self.starts[low]
+        return PairSums(self.cell[part], starts, self.squares[part], self.totals[part])
+
+    def by_cluster(self, sums: FloatArray, n_cells: int) -> Matrix:
+        """Some sums of each pair, (n_pairs, m), side by side in their cells: sparse, (n_clusters, n_cells m)."""
+        m, shape = sums.shape[1], (self.starts.size - 1, n_cells * sums.shape[1])
+        return in_rows(sums.ravel(), ((self.cell * m)[:, None] + np.arange(m)).ravel(), self.starts * m, shape)
 
 
 def totals_of(pairs: PairSums, basis: FloatArray) -> FloatArray:
     """Totals of the clusters in the columns of a basis, shape (n_clusters, m)."""
-    n_cells, K, m = basis.shape
-    places = (pairs.cell * K)[:, None] + np.arange(K)
-    shape = pairs.starts.size - 1, n_cells * K
-    return np.asarray(in_rows(pairs.totals.ravel(), places.ravel(), pairs.starts * K, shape) @ basis.reshape(-1, m))
+    totals = pairs.by_cluster(pairs.totals, basis.shape[0])
+    return np.asarray((dense(totals) if faster_dense(totals) else totals) @ basis.reshape(-1, basis.shape[2]))
 
 
-def rows_of(pairs: PairSums, basis: FloatArray, grams: bool, first: int = 0) -> Iterator[Clusters]:
-    """Clusters by the rows R B_c, R being the root of the squares that one has in a cell; some at a time."""
-    K, k = basis.shape[1:]
-    totals, starts, flat = totals_of(pairs, basis), pairs.starts * K, basis.reshape(-1, k)
-    for low, high in cluster_ranges(np.diff(starts).astype(float), k, grams):
-        some = slice(pairs.starts[low], pairs.starts[high])
-        places = np.repeat(pairs.cell[some] * K, K)[:, None] + np.arange(K)
-        ends, shape = np.arange(places.shape[0] + 1) * K, (places.shape[0], flat.shape[0])
-        rows = in_rows(roots(pairs.squares[some]).ravel(), places.ravel(), ends, shape) @ flat
-        yield Clusters(first + low, totals[low:high], starts[low : high + 1] - starts[low], np.asarray(rows))
+class SummedClusters(Clusters):
+    """Clusters known by sums in cells, which with the basis are their source."""
+
+    @cached_property
+    def rows(self) -> FloatArray:
+        """R B_c, R being the root of the squares that a cluster has in a cell."""
+        pairs, basis = self.source
+        return np.asarray((roots(pairs.squares) @ basis[pairs.cell]).reshape(-1, basis.shape[2]))
+
+    def grams(self) -> FloatArray:
+        """X_g'W X_g; where clusters meet many of the cells as the sums of w u u' times what each of them adds."""
+        pairs, basis = self.source
+        (n_cells, _, k), (i, j) = basis.shape, np.triu_indices(basis.shape[1])
+        sums = pairs.by_cluster(pairs.squares[:, i, j] * np.where(i == j, 0.5, 1.0), n_cells)
+        if not faster_dense(sums) or sums.shape[1] * k**2 > HELD:
+            return super().grams()
+        added = basis[:, i, :, None] * basis[:, j, None, :]
+        added = (added + np.swapaxes(added, 2, 3)).reshape(-1, k**2)
+        return np.asarray(dense(sums) @ added).reshape(-1, k, k)
 
 
 class CellMoments(ByClusterRows):
@@ -590,8 +626,8 @@ class CellMoments(ByClusterRows):
         return int(self.basis.shape[2])
 
     @abstractmethod
-    def pair_sums(self, by: Axis, squares: bool) -> Iterator[PairSums]:
-        """Sums by (cluster, cell), some whole clusters at a time; where only totals are wanted without squares."""
+    def pair_sums(self, by: Axis) -> Iterator[PairSums]:
+        """Sums by (cluster, cell), some whole clusters at a time."""
 
     @abstractmethod
     def squared_errors(self) -> FloatArray:
@@ -599,9 +635,12 @@ class CellMoments(ByClusterRows):
 
     def clusters(self, by: Axis, *, grams: bool = False) -> Iterator[Clusters]:
         """Rows with the squares and products of those of a cluster in a cell."""
-        first = 0
-        for pairs in self.pair_sums(by, True):
-            yield from rows_of(pairs, self.basis, grams, first)
+        first, (_, K, k) = 0, self.basis.shape
+        for pairs in self.pair_sums(by):
+            totals = totals_of(pairs, self.basis)
+            for low, high in cluster_ranges(np.diff(pairs.starts) * float(K), k, grams):
+                some = pairs.some(low, high)
+                yield SummedClusters(first + low, totals[low:high], some.starts * K, (some, self.basis))
             first += pairs.starts.size - 1
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
@@ -611,22 +650,41 @@ class CellMoments(ByClusterRows):
         B = self.basis @ dense(bread)
         if by is None:  # the sum of (w e)^2 u u' over the rows of a cell is R'R
             return np.asarray(S_white_simple((roots(self.squared_errors()) @ B).reshape(-1, B.shape[2])))
-        return sum_blocks(np.asarray(S_white_simple(totals_of(pairs, B))) for pairs in self.pair_sums(by, False))
+        return sum_blocks(np.asarray(S_white_simple(totals_of(pairs, B))) for pairs in self.pair_sums(by))
 
 
 @dataclass(frozen=True, eq=False)
 class MomentScores(CellMoments, RegressionScores):
-    """Scores w e u'B_c of rows in cells, in memory."""
+    """Scores w e u'B_c of rows in cells, in memory; e is the outcome less a level and what is fitted."""
 
     rows: CodedRows
-    # e of each row.
-    error: FloatArray
+    outcome: FloatArray
     basis: FloatArray
     labels: Labels
-    # Times the roots of the weights; None of what is no least squares.
-    residual: FloatArray | None = None
     weights: FloatArray | None = None
-    known: dict[tuple[Axis, bool], PairSums] = field(default_factory=dict, repr=False)
+    level: float = 0.0
+    # u'F_c of each row, and the sum of w e^2; None of what is no least squares, whose outcomes are the e.
+    fitted: FloatArray | None = None
+    ssr: float | None = None
+    # Sums by (cluster, cell), of the outcome less the level.
+    known: dict[Axis, PairSums] = field(default_factory=dict, repr=False)
+
+    @held_property
+    def error(self) -> FloatArray:
+        """e of each row."""
+        if self.fitted is None:
+            return self.outcome
+        error, F = self.outcome - self.level, self.fitted
+        for block in parts_of(error.size):
+            error[block] -= self.rows.combined(block, F)
+        return without_rounding(error, self.outcome, lambda places: self.rows.combined(places, F, size=True))
+
+    @held_property
+    def residual(self) -> FloatArray | None:
+        """e times the root of the weight."""
+        if self.fitted is None or self.weights is None:
+            return None if self.fitted is None else self.error
+        return self.error * np.sqrt(self.weights)
 
     def design_rows(self, rows: slice) -> FloatArray:
         """Some rows of the design."""
@@ -640,7 +698,7 @@ class MomentScores(CellMoments, RegressionScores):
 
     def squared_errors(self) -> FloatArray:
         """Sums of w^2 e^2 u u' over the rows of each cell, (n_cells, K, K)."""
-        return self.rows.sums(None, (self.error, self.error, self.weights, self.weights))[0]
+        return self.rows.sums(None, (self.error, self.error, self.weights, self.weights), None)[0]
 
     def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Leverages:
         """As for rows; not looked for where the largest cluster with the farthest row would not reach that."""
@@ -655,17 +713,9 @@ class MomentScores(CellMoments, RegressionScores):
         """A bound of the size of the entries of the design in each column."""
         return np.asarray(np.max(np.einsum("j,cjk->ck", self.rows.largest, np.abs(self.basis)), axis=0))
 
-    def pair_sums(self, by: Axis, squares: bool) -> Iterator[PairSums]:
+    def pair_sums(self, by: Axis) -> Iterator[PairSums]:
         """Sums by (cluster, cell), made once."""
-        held = self.known.get((by, True)) or self.known.get((by, squares))
-        if held is None:
-            held = self.known[by, squares] = self._summed(self.labels.codes(by), squares)
-            hold(held)
-        yield held
-
-    def _summed(self, codes: Codes, squares: bool) -> PairSums:
-        C, cell = self.rows.n_cells, self.rows.cell
-        present, pair = ordered(codes.codes if cell is None else codes.codes * C + cell)
-        M, m = self.rows.sums(Codes(pair, present.size), (self.weights,), self.error, squares)
-        cluster, of_pair = np.divmod(present, C)
-        return PairSums(of_pair, starts_of(np.bincount(cluster, minlength=codes.n_clusters)), M, m)
+        if by not in self.known:
+            self.known[by] = self.rows.pair_sums(self.labels.codes(by), self.weights, self.outcome, self.level)
+            hold(self.known[by])
+        yield self.known[by] if self.fitted is None else self.known[by].about(self.fitted)

@@ -81,7 +81,6 @@ SUMMARY = Option("summary", TEXT, help="append the result to this file too, as M
 SEED = Option("seed", NUMBER, 0, help="seed of draws (default: 0).")
 RANKS = (
     Option("ranks", FLAG, False, help="of several models: also the ranks that are not excluded."),
-    Option("tiers", FLAG, False, help="also the tiers: models separated from all below."),
     Option("best", FLAG, False, help="also the estimate of the best, corrected for the luck of coming first."),
 )
 # What means the same in every command, said once.
@@ -172,34 +171,10 @@ COMMANDS = (
         "from a pilot to a number of questions",
         ("plan.components", "plan.from_pilot"),
         "score model item sample baseline delta power assurance",
-        (
-            Option("k", TEXT, "1,2,5,10", help="answers to each question, or of both models as in 2:8."),
-            Option(
-                "cost_question", "float", help="cost of one question; the cheapest plan is named.", needs="cost_answer"
-            ),
-            Option("cost_answer", "float", help="cost of one answer.", needs="cost_question"),
-        ),
+        (Option("k", "Sequence[int]", "1,2,5,10", help="answers of each model to each question."),),
         without=("k_a", "k_b"),
         verb="planned",
         examples="  evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05",
-    ),
-    Command(
-        "plan precision",
-        "rows that the interval of one score needs",
-        ("plan.precision",),
-        "half_width rate variance deff icc cluster_size",
-        verb="precision",
-        reads=False,
-        examples="  evalreg plan precision --half-width 0.03 --rate 0.7 --deff 2.5",
-    ),
-    Command(
-        "plan separate",
-        "prompts and judges until two named models come apart",
-        ("mean", *_BOARDS, "plan.separate"),
-        "models judges judge delta power score winner item sample",
-        (Option("models", "list[str]", help="the two models, as in A,B."), _METHOD),
-        verb="separated",
-        examples="  evalreg plan separate logs/models.csv --item question --models new,old --delta 0.05",
     ),
     Command(
         "report",

@@ -44,8 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if " ".join(arguments[:2]) in ("plan precision", "plan separate"):
-        arguments = [" ".join(arguments[:2]), *arguments[2:]]
     try:
         if not arguments:  # a script whose words got lost must not pass for a gate that held
             _complain(build_parser().format_help())

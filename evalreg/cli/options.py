@@ -70,15 +70,15 @@ class Option:
             pairs = mapping(text)
             has_none = "None]" in self.annotation
             return {name: None if has_none and str(v).lower() in ("none", "null") else v for name, v in pairs.items()}
-        if self.is_list:
-            values = [number(part) if self.is_number else part for part in words(text)]
-            return values[0] if len(values) == 1 and re.search(r"\bstr \|", self.annotation) else values
-        if self.is_number:
-            value = number(text)
-            if isinstance(value, str) and not re.search(r"\b(str|Any)\b", self.annotation):
-                raise refused(self, text)
-            return value
-        return text
+        if not (self.is_list or self.is_number):
+            return text
+        values = [number(part) if self.is_number else part for part in (words(text) if self.is_list else [text])]
+        has_text = re.search(r"\b(str|Any)\b", self.annotation)
+        for value in values:
+            if isinstance(value, str) and not has_text:
+                raise refused(self, value)
+        is_one = not self.is_list or (len(values) == 1 and re.search(r"\bstr \|", self.annotation))
+        return values[0] if is_one else values
 
 
 def refused(option: Option, text: str) -> ArgumentError:

@@ -19,7 +19,7 @@ from evalreg.cli.verbs import Reply, Request
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, versions
 from evalreg.report.sentences import p_text
-from evalreg.report.summaries import dropped_lines, tiers_summary
+from evalreg.report.summaries import dropped_lines
 from evalreg.report.tables import Grid, Summary, latex_text, markdown_text, show, spreadsheet
 
 # Columns of a terminal that are used at most; and of what is no terminal.
@@ -115,9 +115,6 @@ def _tables(request: Request, reply: Reply, first: Summary, form: str) -> str:
     """Text, Markdown, LaTeX or HTML: the gate's line, the answer and its table, then what further options asked."""
     width = min(shutil.get_terminal_size((PLAIN, 24)).columns, WIDEST)
     more = {name: further for name, further in reply.more.items() if name not in ("board", "ranks", "joint")}
-    if "tiers" in more and reply.more.keys() & {"board", "ranks"}:  # a column more of the same table
-        tiers = tiers_summary(more.pop("tiers"))
-        first = replace(first, grids=tiers.grids, sentences=(*first.sentences, *tiers.sentences))
     # The notes of a page are numbered once.
     first = replace(first, sentences=(*first.sentences, *_lines(request, reply)))
     parts = [first, *(_further(name, further, request) for name, further in more.items())]
@@ -143,8 +140,6 @@ def _tables(request: Request, reply: Reply, first: Summary, form: str) -> str:
 
 def _further(name: str, further: Any, request: Request) -> Summary:
     """What a further option asked of the result, under its name."""
-    if name == "tiers":
-        return tiers_summary(further)
     if hasattr(further, "to_frame") and not hasattr(further, "summary"):
         further = further.to_frame()
     summary = summary_of(further, request)
@@ -153,7 +148,7 @@ def _further(name: str, further: Any, request: Request) -> Summary:
 
 def frame_of(reply: Reply, request: Request) -> pd.DataFrame:
     """The table of a reply; a board's ranks stand beside its estimates."""
-    shown = next((name for name in ("average", "wild", "board", "ranks", "tiers") if name in reply.more), "")
+    shown = next((name for name in ("average", "wild", "board", "ranks") if name in reply.more), "")
     result, alpha = reply.more.get(shown, reply.result), request.alpha
     if isinstance(result, pd.DataFrame):
         return result

@@ -25,7 +25,7 @@ from evalreg.logs.reading import ROLES
 from evalreg.logs.tables import holds_results
 
 # Options that ask the result, and the method that answers.
-LATER = {"ranks": "leaderboard", "tiers": "leaderboard", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
+LATER = {"ranks": "leaderboard", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
 METHODS = {"win-rate": "win_rate", "bradley-terry": "bradley_terry", "controlled": "controlled_win_rate"}
 # What the end of a file says of the format in it.
 SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "latex", ".json": "json"}
@@ -190,14 +190,14 @@ def _alike(values: Iterator[str]) -> str:
 
 
 def _with_later(reply: Reply, request: Request) -> Reply:
-    """What further options ask of the result: ranks, tiers, the best, tests, a gate, a figure."""
+    """What further options ask of the result: ranks, the best, tests, a gate, a figure."""
     result, alpha, more = reply.result, request.alpha, dict(reply.more)
     answers = {"leaderboard": more["board"]} if "board" in more else {}
     several = getattr(getattr(getattr(result, "estimate", None), "about", None), "n_models", 2)
     for name, method in LATER.items():
         if not request.get(name):
             continue
-        if several < 2 and name in ("ranks", "tiers", "best"):
+        if several < 2 and name in ("ranks", "best"):
             raise ArgumentError(
                 f"`{name}` is for two or more models; here is one. Name the column of the models.", parameter=name
             )
@@ -399,10 +399,9 @@ def planned(request: Request) -> Reply:
     with explained(rows):
         if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():
             pilot = er.plan.components(frame, **roles)
-            costs = request.among("cost_question", "cost_answer")
-            table = _by_answers(pilot, str(request.get("k", "1,2,5,10")), costs, options | request.among("corrected"))
+            table = _by_answers(pilot, request.get("k", [1, 2, 5, 10]), options | request.among("corrected"))
         else:
-            for name in request.among("ssc", "corrected", "k", "cost_answer"):
+            for name in request.among("ssc", "corrected", "k"):
                 raise ArgumentError(f"`{name}` goes with a pilot of several answers to each question; here is one.")
             if model is None:
                 difference: Any = er.mean(frame, **{name: roles[name] for name in roles.keys() - {"model", "sample"}})
@@ -413,21 +412,19 @@ def planned(request: Request) -> Reply:
     return Reply(table, rows, sentence=sentence)
 
 
-def _by_answers(pilot: Any, text: str, costs: Mapping[str, float], options: Mapping[str, Any]) -> Any:
-    """A plan for each number of answers to a question: "1,2" of both models, "2:8" of the first and the second."""
+def _by_answers(pilot: Any, k: Sequence[int], options: dict[str, Any]) -> Any:
+    """A plan for each number of answers to a question."""
     import pandas as pd
 
-    tables, n_models = [], max(len(pilot.attrs["models"]), 1)
-    for part in words(text):
-        sides = part.split(":")
-        if len(sides) > n_models or not all(side.isdecimal() and int(side) > 0 for side in sides):
-            raise ArgumentError(f'`k` must be numbers of answers, such as "1,4" or "2:8"; got "{part}".', parameter="k")
-        k: dict[str, Any] = {"k_a": float(sides[0])} | ({"k_b": float(sides[-1])} if n_models > 1 else {})
-        table = er.plan.from_pilot(pilot, **k, **options).rename_axis("clustering").reset_index()
-        table.insert(1, "answers", part)
-        if costs:
-            table["cost"] = table["n"] * (costs["cost_question"] + sum(k.values()) * costs["cost_answer"])
-        tables.append(table)
+    sides, tables = ("k_a", "k_b")[: max(len(pilot.attrs["models"]), 1)], []
+    if min(k) < 1:
+        raise ArgumentError(
+            f"`k` must be numbers of answers to each question, such as 1,4; got {min(k)}.", parameter="k"
+        )
+    for n in k:
+        table = er.plan.from_pilot(pilot, **{side: float(n) for side in sides} | options)
+        tables.append(table.rename_axis("clustering").reset_index())
+        tables[-1].insert(1, "answers", n)
     whole = pd.concat(tables, ignore_index=True)
     return whole.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
 
@@ -436,9 +433,8 @@ def _plan_sentence(table: Any, request: Request, of: str) -> str:
     """What the plan comes to: "To see 0.05 you need about 1,845 questions in 369 passages"."""
     clustered = table[table["clustering"] == "clustered"]
     rows = clustered if len(clustered) else table
-    row = rows.loc[rows["cost"].idxmin()] if "cost" in rows else rows.iloc[0]
+    row = rows.iloc[0]
     how = f"answers to each: {row['answers']}; " if "answers" in rows else ""
-    how += f"the cheapest of these, at {row['cost']:,.0f}; " if "cost" in rows else ""
     where = f" in {row['n_clusters']:,.0f} {request.get('groups')} clusters" if len(clustered) else ""
     power, assurance = request.get("power", 0.8), request.get("assurance")
     sure = f", in {assurance:g} of pilots like this one" if assurance else ""
@@ -446,38 +442,6 @@ def _plan_sentence(table: Any, request: Request, of: str) -> str:
         f"To see a difference of {request.options['delta']:g}{of} you need about {row['n']:,.0f} questions{where} "
         f"({how}power {power:g}{sure}; level {request.alpha:g})."
     )
-
-
-def precision(request: Request) -> Reply:
-    """Rows that the interval of one score needs."""
-    if ("rate" in request.options) == ("variance" in request.options):
-        raise ArgumentError("a plan needs one of --rate (of 0/1 scores) and --variance. --rate 0.5 is the safe side.")
-    if "half_width" not in request.options:
-        raise ArgumentError("`half_width` must be half of the length of the interval.", parameter="half_width")
-    plan = er.plan.precision(**request.of("plan.precision"))
-    clusters = "" if plan.n_clusters is None else f" in {plan.n_clusters:,} clusters"
-    sentence = f"You need about {plan.n:,} rows{clusters} for an interval of +- {plan.half_width:g}."
-    return Reply(plan, sentence=sentence)
-
-
-def separated(request: Request) -> Reply:
-    """Prompts and judges at which two models come apart."""
-    models = request.get("models") or []
-    if len(models) != 2:
-        raise ArgumentError("`models` must be two names, as in A,B.", parameter="models")
-    rows = read(request.files, request.options)
-    options = {name: value for name, value in request.of("plan.separate").items() if name not in ("left", "right")}
-    others = {name: value for name, value in request.options.items() if name not in options}
-    by, item = others.get("by", "model"), others.get("item", "item")
-    of_means = board_call(replace(request, options=others), rows)[0] == "mean" and rows.has(by, item)
-    if of_means and set(models) <= set(rows.frame[by]):
-        # As `compare`: over the questions that both answered, whatever other models there are.
-        chosen = rows.frame[rows.frame[by].isin(models)]
-        rows = replace(rows, data=chosen, log=None if rows.log is None else rows.log._with_rows(chosen))
-        others = {"questions": "shared"} | others
-    result = board(replace(request, options=others), rows)
-    plan = er.plan.separate(result, *models, **options)
-    return Reply(plan, rows)
 
 
 def demo(request: Request) -> Reply:

@@ -38,7 +38,7 @@ from evalreg.report.axes import FigSize, estimates_axes
 from evalreg.report.rendering import MarkupName, Page, ReportFormat
 from evalreg.report.sentences import caption_text, difference_sentences
 from evalreg.report.summaries import covariance_text, not_allowed_for, short
-from evalreg.report.tables import Printed, Summary, level_text, whole
+from evalreg.report.tables import Printed, Summary, level_text
 from evalreg.resampling.draws import WildWeightsName
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.gate import Gate, decided
@@ -138,7 +138,7 @@ class Comparison(Printed, Hinting):
         columns |= {"variance_saved": saved, "n_unpaired": facts.n_unpaired, "paired": facts.paired}
         table = pd.DataFrame(columns, index=facts.index)
         table.attrs = {"adjust": adjust, "alpha": alpha}
-        return whole(table)
+        return table
 
     def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
         """The differences, a line each: wins, losses and ties, standard error in parentheses, interval, test.

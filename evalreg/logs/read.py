@@ -109,9 +109,8 @@ def read_log(
     Parameters
     ----------
     path : str, path-like, list of these, or mapping
-        Files, patterns with `*`, or folders, all of one format; "-" is standard input. Links are not followed. Of
-        tables, folders such as "model=ada" are columns. A mapping of names to paths reads runs that are to be compared:
-        each is a model of its name.
+        Files, patterns with `*`, or folders, all of one format; "-" is standard input. Links are not followed. A
+        mapping of names to paths reads runs that are to be compared: each is a model of its name.
     format : str, optional
         Name of the format; by default it is recognised by content.
     metric, filter, scorer : str, optional

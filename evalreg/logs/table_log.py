@@ -101,7 +101,9 @@ def _refuse_unnamed_runs(frame: pd.DataFrame, sources: Sequence[Source]) -> None
     key = [role for role in ("task", "item", "sample") if role in frame]
     if len(sources) < 2 or "item" not in key or {"model", "left"} & set(frame) or not frame.duplicated(key).any():
         return
-    paths = {source.stem: source.name for source in sources}
+    stems = {source.stem for source in sources}
+    names = (s.stem if len(stems) == len(sources) else s.place.parent.name.rpartition("=")[2] for s in sources)
+    paths = dict(zip(names, (source.name for source in sources), strict=True))
     typed = " ".join(shlex.quote(f"{name}={path}") for name, path in paths.items())
     raise ArgumentError(
         f"Files of one log without a column of models hold each question once; of {frame['item'].nunique()} questions "
@@ -181,7 +183,7 @@ def _joined(files: Sequence[Source], tables: Sequence[pd.DataFrame]) -> pd.DataF
     for file, frame in zip(files, tables, strict=True):
         if set(frame.columns) != set(columns):
             raise LogFormatError(
-                f"Tables of one log have the same columns, folders such as model=a among them; {first} has "
+                f"Tables of one log have the same columns; {first} has "
                 f"{listed(columns)}, {file.name} has {listed(frame.columns)}. Read them one by one."
             )
     return tables[0] if len(tables) == 1 else pd.concat([frame[columns] for frame in tables], ignore_index=True)

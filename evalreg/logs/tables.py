@@ -13,9 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -115,10 +113,6 @@ def read_table(
     JSON lines, Parquet and Arrow have types of their own; there, null and NaN are missing, and JSON values of several
     kinds become text.
 
-    Folders called "name=value" above a file are columns of text, as in Hive: logs/model=ada/part-0.parquet has a column
-    `model`. Each such folder of the path counts, as it is given; "%20" in its name is a blank, and
-    __HIVE_DEFAULT_PARTITION__ is a missing value. Where the file has the column as well, both must say the same.
-
     `read_log` reads several tables as one log, and the logs of harnesses.
 
     Parameters
@@ -144,8 +138,8 @@ def read_table(
     Raises
     ------
     LogFormatError
-        If the file is no table, or its folders say something else than its columns. The message gives lines of the
-        file, counted from 1; the attribute `rows` gives positions below the header, from 0.
+        If the file is no table. The message gives lines of the file, counted from 1; the attribute `rows` gives
+        positions below the header, from 0.
     MissingColumnError
         If one of `columns` is not there.
 
@@ -169,12 +163,6 @@ def read_table(
     return frame if must is None else frame[must]
 
 
-def table(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
-    """The rows of a table, and how many lines of JSON were broken and left out."""
-    frame, n_broken = _file_columns(source, wanted)
-    return _with_partitions(frame, source.name, wanted.names), n_broken
-
-
 def table_records(
     source: Source, text: Sequence[str] = (), keep: Sequence[str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -188,8 +176,8 @@ def table_records(
     yield from places([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], "row")
 
 
-def _file_columns(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
-    """The rows of a file with the columns that stand in it, and how many lines were broken."""
+def table(source: Source, wanted: TableRequest) -> tuple[pd.DataFrame, int]:
+    """The rows of a table, and how many lines of JSON were broken and left out."""
     head = source.head
     if head.startswith(tuple(MAGIC)):
         # Without metadata, which would turn an index that pandas saved back into one.
@@ -530,65 +518,3 @@ def _levels(pa: Any, table: Any) -> dict[str, list[tuple[int, Any]]]:
         structs = [place for place, column in enumerate(table.schema) if pa.types.is_struct(column.type)]
         table, depth = table.select(structs).flatten(), depth + 1
     return levels
-
-
-# Folders as columns
-
-
-def partitions(path: str | os.PathLike[str]) -> dict[str, str | None]:
-    """Names and values in the folders `name=value` of a path as it was given; None is a missing one."""
-    columns: dict[str, str | None] = {}
-    for folder in Path(os.path.normpath(path)).parts[:-1]:
-        name, sign, value = folder.partition("=")
-        if not (name and sign):
-            continue
-        try:
-            name, value = unquote(name, errors="strict"), unquote(value, errors="strict")
-        except UnicodeDecodeError as error:
-            raise LogFormatError(
-                f'Text is UTF-8; the folder "{folder}" of "{path}" stands for other bytes. Rename it.'
-            ) from error
-        if name in columns:
-            raise LogFormatError(
-                f'A folder "name=value" is a column, and names of columns differ; "{path}" has more than one "{name}". '
-                "Rename a folder.",
-                column=name,
-            )
-        columns[name] = None if value == "__HIVE_DEFAULT_PARTITION__" else value
-    return columns
-
-
-def _with_partitions(frame: pd.DataFrame, name: str, selected: Sequence[str] | None) -> pd.DataFrame:
-    """The rows of a file with the columns that its folders give, as text; of these the selected ones, or all.
-
-    A column that the file has as well stays as it is there, and is refused where it says something else.
-    """
-    for column, value in partitions(name).items():
-        if column not in frame.columns:
-            if selected is None or column in selected:
-                frame.insert(len(frame.columns), column, pd.Series(value, index=frame.index, dtype=str))
-            continue
-        values = frame[column]
-        rows = np.flatnonzero(values.notna() if value is None else ~_is_same(values, value))
-        if rows.size:
-            raise LogFormatError(
-                f'A column has one value a row; of "{column}" the folder of "{name}" says '
-                f"{'a missing value' if value is None else listed([value])}, and the file itself something else in "
-                f"{len(rows)} of its {len(frame)} rows, such as {values.iloc[rows[:1]].tolist()[0]!r}. Rename the "
-                "folder or the column.",
-                column=column,
-                rows=rows,
-                count=len(rows),
-            )
-    return frame
-
-
-def _is_same(values: pd.Series[Any], text: str) -> Any:
-    """Where values of a file are what a folder says: as text, or as numbers, truths or times of the column's type."""
-    same = values.astype(str) == text
-    if values.dtype != object:
-        with suppress(KeyError, TypeError, ValueError, OverflowError):
-            truths = {"true": True, "false": False}
-            value = truths[text.lower()] if pd.api.types.is_bool_dtype(values.dtype) else text
-            same |= values == pd.Series([value]).astype(values.dtype).iloc[0]
-    return same.to_numpy(dtype=bool, na_value=False)

@@ -608,17 +608,3 @@ def ranks_sentences(board: pd.DataFrame) -> str:
 
 
 _LEFT_OUT = "Letters of groups are left out: there would be too many to read."
-
-
-def tiers_summary(board: pd.DataFrame) -> Summary:
-    """A leaderboard with its tiers, and whether its first two models are separated."""
-    first, second = board.index[:2]
-    apart = "is" if not set(board["letters"].iloc[0]) & set(board["letters"].iloc[1]) else "is not"
-    separation = f"{TIER_NOTE} Models of one tier may be equal or not."
-    if board["tier"].max() == 1:
-        separation = "There is one tier: no place on the board has every model above separated from every model below."
-    sentences = (
-        f"The first, {first}, {apart} separated from the second, {second}.",
-        f"{separation} {level_text(board.attrs['alpha'])} for all pairs at once.",
-    )
-    return Summary("tiers", (), (board_grid(board, "tier"),), sentences)

@@ -22,7 +22,7 @@ from evalreg.inference.intervals import tested_against
 from evalreg.inference.simultaneous import ADJUSTMENTS, AdjustName, Seed, adjust_pvalues
 from evalreg.report.documents import SCHEMA_VERSION, as_json, numbers, read_summary, records, versions
 from evalreg.report.summaries import short
-from evalreg.report.tables import Printed, Summary, whole, whole_columns
+from evalreg.report.tables import Printed, Summary, whole_columns
 
 # `Results`, whose module imports this one.
 AnyResults: TypeAlias = Any
@@ -356,7 +356,7 @@ class StoredResults(Printed):
         if adjust is not None:
             adjust = adjustment("adjust", adjust, ADJUSTMENTS)
             table["p_adjusted"] = adjust_pvalues(table["p_value"].to_numpy(), adjust)
-        return whole(table)
+        return table
 
     def leaderboard(self) -> pd.DataFrame:
         """Models from the best down, as they stood at the first level.
@@ -376,7 +376,7 @@ class StoredResults(Printed):
                 "no leaderboard is stored: these are not results of several models, or they were written without "
                 "their ranks. `results.to_json()` writes them; `evalreg mean` does with --ranks."
             )
-        return whole(read_table(self._held["leaderboard"]).set_index("model").rename_axis(None))
+        return read_table(self._held["leaderboard"]).set_index("model").rename_axis(None)
 
     def summary(self, alpha: float | None = None) -> Summary:
         """The summary that the results had.

@@ -30,7 +30,7 @@ from evalreg.numerics.limits import EQUAL, LAST_DIGITS
 from evalreg.numerics.matrices import dense
 from evalreg.numerics.roots import crossings
 from evalreg.report.summaries import choice_sentence, rating_reach
-from evalreg.report.tables import Grid, Shown, Summary, limits, number, whole
+from evalreg.report.tables import Grid, Shown, Summary, limits, number
 from evalreg.results.algebra import Algebra
 from evalreg.scores.score_interval import FEW_EXPECTED
 
@@ -99,7 +99,7 @@ class MultipleModels(Algebra):
         >>> board.pairwise(adjust="holm")[["difference", "se", "p_adjusted"]].round(3).values.tolist()
         [[0.308, 0.085, 0.002], [0.379, 0.074, 0.0], [0.071, 0.082, 0.393]]
         """
-        return whole(pairwise_table(*self._compared, adjust, alpha, seed=seed))
+        return pairwise_table(*self._compared, adjust, alpha, seed=seed)
 
     def simultaneous(
         self, alpha: float = 0.05, contrasts: Any = None, stepdown: bool = False, seed: Seed = 0
@@ -273,7 +273,7 @@ class MultipleModels(Algebra):
         >>> board.leaderboard()[["rank", "rank_lower", "rank_upper", "letters", "tier"]].values.tolist()
         [[1, 1, 1, 'a', 1], [2, 2, 3, 'b', 2], [3, 2, 3, 'b', 2]]
         """
-        return whole(leaderboard_table(self, alpha, seed))
+        return leaderboard_table(self, alpha, seed)
 
 
 def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning,
 from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.numerics.matrices import compressed
 from evalreg.report.summaries import ranks_text
-from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value, whole
+from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
 from evalreg.results.results import Results
 from evalreg.scores.score_interval import IndependentMeans, NullVariance
 
@@ -227,7 +227,7 @@ class EvalAverage(Printed):
             tested["p_adjusted"] = adjust_pvalues(tested["p_value"], adjust)
         sides = [names[side] for side in np.triu_indices(len(names), 1)]
         table = self._frame(self.pairs, alpha, tested).rename(columns={"estimate": "difference"})
-        return whole(table.set_axis(pd.MultiIndex.from_arrays(sides, names=["left", "right"])))
+        return table.set_axis(pd.MultiIndex.from_arrays(sides, names=["left", "right"]))
 
     def _frame(self, averaged: Averaged, alpha: float, tested: dict[str, Any]) -> pd.DataFrame:
         """Estimates with intervals, within what is possible; what is tested; and of drawn tasks those of a new one."""

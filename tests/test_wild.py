@@ -142,7 +142,7 @@ def test_one_hypothesis_agrees_with_refitted_samples(rng, null, weighted):
     C, c = np.array([asked[0]], dtype=float), np.array([asked[1]], dtype=float)
     slow = slow_draws(frame["y"].to_numpy(), design(frame), w, [frame["g"].to_numpy()], C, c, signs(6))
     assert test.statistic == pytest.approx(slow[0], rel=1e-9)
-    assert (test.p_value, test.p_equal_tailed) == pytest.approx(slow_p(*slow))
+    assert test.p_value == pytest.approx(slow_p(*slow)[0])
     assert test.draws == 64
 
 
@@ -168,7 +168,6 @@ def test_several_hypotheses_agree_with_refitted_samples(rng):
     assert test.statistic == pytest.approx(W / 2, rel=1e-9)
     assert test.p_value == pytest.approx(np.mean(drawn >= W * (1 - 2 * SLACK)))
     assert test.interval is None
-    assert np.isnan(test.p_equal_tailed)
 
 
 def crossed(rng: np.random.Generator) -> pd.DataFrame:
@@ -197,7 +196,7 @@ def test_crossed_clusters_agree_with_refitted_samples(rng, null):
     p = {name: slow_p(*found) for name, found in slow.items()}
     assert dict(test.p_by_axis) == pytest.approx({name: one[0] for name, one in p.items()})
     assert test.statistic == pytest.approx(slow["judge"][0], rel=1e-9)
-    assert (test.p_value, test.p_equal_tailed) == pytest.approx(tuple(np.max(list(p.values()), axis=0)))
+    assert test.p_value == pytest.approx(np.max(list(p.values()), axis=0)[0])
     assert test.by == max(p, key=lambda name: p[name][0])
     assert test.n_clusters == {"judge": 5, "prompt": 7}[test.by]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import IntArray, fraction, listed, option, passed
+from evalreg.checks import IntArray, fraction, listed, passed
 from evalreg.choices import MissingName
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import t_quantile
@@ -141,9 +141,7 @@ def of_components(table: pd.DataFrame, k_a: float | None, k_b: float | None, cor
         clustered = name == "clustered"
         if clustered and n == G:
             continue
-        # The factor G/(G - 1), which the published equations leave out, is in the table by `ssc="G"`.
         seen, noise = row["omega2_uncorrected"], row["omega2_uncorrected"] - row["omega2"]
-        seen *= 1 - 1 / G if clustered and table.attrs.get("ssc") == "G" else 1.0
         omega2 = seen - noise if corrected else seen
         if omega2 <= 0:
             raise ArgumentError(
@@ -246,7 +244,6 @@ def components(
     sample: str = "sample",
     groups: str | None = None,
     baseline: str | None = None,
-    ssc: Literal["none", "G"] = "none",
     missing: MissingName = "drop",
 ) -> pd.DataFrame:
     """Variance components of the difference between two models, or of one, from a pilot with repeated answers.
@@ -254,7 +251,7 @@ def components(
     In the row "plain" questions are independent: variances over questions divide by n - 1, as in eq. 1 of the paper.
     "clustered" is appendix C: sums within clusters are squared and divided by n. As published it has no small-sample
     factor, and is low by a share of 1/G: `from_pilot` multiplies by G/(G - 1), and allows for the error of so few
-    clusters. Who plugs the row into `sample_size` or `mde` takes `ssc="G"`.
+    clusters. Who plugs the row into `sample_size` or `mde` multiplies `omega2` by that.
 
     Parameters
     ----------
@@ -269,9 +266,6 @@ def components(
         Column of the clusters of questions, or columns joined by a colon. By default each question is its own.
     baseline : str, optional
         The model called B. By default B is the second of the two in text order.
-    ssc : {"none", "G"}, optional
-        Factor of the variances over questions in the row "clustered": none, the default, as published; "G" is
-        G/(G - 1) for G clusters. `from_pilot` gives the same plan with either.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
 
@@ -292,8 +286,7 @@ def components(
         of its mean score over n questions with k answers each is (omega2 + sigma2/k)/n.
 
         `.attrs["models"]` are the names of A and B (none of one model), `.attrs["left_out"]` the number of questions
-        that only one of them answered, and `.attrs["dropped"]` the numbers of rows by reason. With `ssc="G"`,
-        `.attrs["ssc"]` says so.
+        that only one of them answered, and `.attrs["dropped"]` the numbers of rows by reason.
 
     Raises
     ------
@@ -337,7 +330,6 @@ def components(
     >>> pilot.attrs["truth"]["omega2"], parts.attrs["models"]
     (0.08333333333333333, ('model-1', 'model-2'))
     """
-    option("ssc", ssc, ("none", "G"))
     if model is None and baseline is not None:
         raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
     labels: dict[str, str | None] = {"model": model, "item": item, "sample": sample}
@@ -393,15 +385,10 @@ def components(
         return columns | {"n": n, "n_clusters": G}
 
     G = cluster.n_clusters
-    table = {
-        "plain": row(np.arange(n), n, n / (n - 1)),
-        "clustered": row(cluster.codes, G, G / (G - 1) if ssc == "G" else 1.0),
-    }
+    table = {"plain": row(np.arange(n), n, n / (n - 1)), "clustered": row(cluster.codes, G, 1.0)}
     frame = pd.DataFrame.from_dict(table, orient="index").astype({"n": int, "n_clusters": int})
     left_out = read.used[item].n_clusters - n
-    frame.attrs.update(
-        {"models": models, "left_out": left_out, "dropped": read.dropped} | ({"ssc": ssc} if ssc == "G" else {})
-    )
+    frame.attrs.update({"models": models, "left_out": left_out, "dropped": read.dropped})
     return frame
 
 

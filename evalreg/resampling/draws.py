@@ -266,13 +266,6 @@ class Drawn:
         stays = ~grows & (slope != 0) & (slope**2 * self.variance >= (1 - EQUAL) ** 2 * constant)
         return self.share(stays)
 
-    def p_equal_tailed(self, d: float, t: float) -> float:
-        """Twice the smaller tail; ties count in both."""
-        numerator, variance = self.at(d)
-        room, se = abs(t) * EQUAL, np.sqrt(variance)
-        below, above = self.share(numerator <= (t + room) * se), self.share(numerator >= (t - room) * se)
-        return min(1.0, 2 * min(below, above))
-
     def gaps(self, scale: float, alpha: float, marks: Sequence[float]) -> tuple[float, float]:
         """The lowest and the highest gap whose p-value is above alpha; infinite where p never falls to it."""
         if self.p_far() > alpha:

@@ -68,8 +68,6 @@ class WildTest(Shown):
         The CR1 t of one hypothesis; of several the Wald statistic over their number, F.
     p_value : float
         Two-sided: the share of draws at least as extreme, ties counted.
-    p_equal_tailed : float
-        Twice the smaller tail; NaN for several hypotheses.
     interval : tuple of float, or None
         Values of the combination of parameters whose p-value is above `alpha`; an end is infinite where p never falls
         to it. None for several hypotheses.
@@ -107,7 +105,6 @@ class WildTest(Shown):
 
     statistic: float
     p_value: float
-    p_equal_tailed: float
     interval: tuple[float, float] | None
     draws: int
     enumerated: bool
@@ -142,7 +139,7 @@ class WildTest(Shown):
             facts.append(("p by axis", ", ".join(f"{name} {p_value(p)}" for name, p in self.p_by_axis)))
         if self.interval is not None:
             ends = " to ".join(map(number, self.interval))
-            facts += [("p, equal-tailed", p_value(self.p_equal_tailed)), ("Estimate", number(self.estimate))]
+            facts.append(("Estimate", number(self.estimate)))
             facts.append((f"{1 - self.alpha:.4g} interval", ends))
         return Summary("Wild cluster bootstrap", tuple(facts), (), tuple(text for _, text in self.notes))
 
@@ -250,7 +247,6 @@ class WildTested:
         test = WildTest(
             statistic=statistic,
             p_value=np.nan,
-            p_equal_tailed=np.nan,
             interval=(np.nan, np.nan) if single else None,
             draws=draws,
             enumerated=False,
@@ -271,7 +267,6 @@ class WildTested:
         ends = [test.interval for test in tests if test.interval is not None]
         return replace(
             largest,
-            p_equal_tailed=max(test.p_equal_tailed for test in tests),
             interval=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
             p_by_axis=tuple((test.by, test.p_value) for test in tests),
             notes=notes,
@@ -329,13 +324,7 @@ def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> Wi
     d, centre = float(gap[0]), test.estimate
     # The ends are looked for beside the gaps of the value 0 and of the hypothesised one.
     low, high = drawn.gaps(float(np.sqrt(drawn.variance)), test.alpha, (centre, d))
-    return replace(
-        test,
-        p_value=drawn.p(d),
-        p_equal_tailed=drawn.p_equal_tailed(d, test.statistic),
-        interval=(centre - high, centre - low),
-        notes=_notes(test, drawn.p_far()),
-    )
+    return replace(test, p_value=drawn.p(d), interval=(centre - high, centre - low), notes=_notes(test, drawn.p_far()))
 
 
 def _draws(

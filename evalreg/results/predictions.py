@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain, combinations, pairwise, product
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg import errors
-from evalreg.checks import FloatArray, fraction, issue, listed, nearest, nearest_or_all
+from evalreg.checks import FloatArray, fraction, issue, nearest_or_all
 from evalreg.data.clusters import known_columns
 from evalreg.data.rows import joint_names
 from evalreg.estimate import Estimate
@@ -25,10 +25,6 @@ from evalreg.results.fitted import FittedModel, model_of
 
 if TYPE_CHECKING:
     pass
-
-Contrast: TypeAlias = str | float | tuple[Any, Any]
-OF_LABELS = ("reference", "pairwise", "sequential")
-OF_NUMBERS = ("sd", "iqr", "minmax")
 
 # Averages of the mean over the rows of groups, shape (n_groups,), and their derivatives, shape (n_groups, k).
 Averages: TypeAlias = tuple[FloatArray, FloatArray]
@@ -134,11 +130,7 @@ class Predicted(Algebra):
         return self._averaged("slopes", average_slopes(fitted_groups(self.estimate, None), variables))
 
     def avg_comparisons(
-        self,
-        variables: str | list[str] | dict[str, Any] | None = None,
-        *,
-        contrast: Contrast | None = None,
-        by: str | list[str] | None = None,
+        self, variables: str | list[str] | dict[str, Any] | None = None, *, by: str | list[str] | None = None
     ) -> Any:
         """Average differences of the expected score between two values of a covariate, over the rows that were fitted.
 
@@ -147,12 +139,9 @@ class Predicted(Algebra):
         Parameters
         ----------
         variables : str, list of str or dict, optional
-            Covariates, or a contrast for each; all of the formula by default.
-        contrast : str, float or (high, low), optional
-            For covariates without one of their own. Of labels "reference", the default (each level less the first),
-            "pairwise", "sequential" (each less the one before) or (level, other level). Of numbers a step, 1 by
-            default, from half of it below to half above the row's own value; "sd", a step of one standard deviation;
-            "iqr", "minmax" or (high, low) between two values that are the same for all rows.
+            Covariates, or a contrast for each; all of the formula by default. Of labels each level less the first, or
+            (level, other level). Of numbers a step, 1 by default, from half of it below to half above the row's own
+            value, or (high, low), two values that are the same for all rows.
         by : str or list of str, optional
             Columns of the data whose joint values split the rows; one average each.
 
@@ -185,8 +174,7 @@ class Predicted(Algebra):
         >>> results.avg_comparisons({"n_words": 100, "subject": ("law", "history")}).params.round(4).to_dict()
         {'n_words[+100]': 0.0078, 'subject[law - history]': 0.0841}
         """
-        averages = average_comparisons(fitted_groups(self.estimate, by), variables, contrast)
-        return self._averaged("comparisons", averages)
+        return self._averaged("comparisons", average_comparisons(fitted_groups(self.estimate, by), variables))
 
     def avg_predictions(
         self, by: str | list[str] | None = None, *, variables: str | list[str] | dict[str, Any] | None = None
@@ -444,34 +432,14 @@ def _derivative(fitted: FittedMean, name: str) -> Averages:
     return fitted.shares @ (slope * moved), fitted.shares @ (slope[:, None] * D + (curve * moved)[:, None] * X)
 
 
-def average_comparisons(fitted: FittedMean, variables: Any, contrast: Contrast | None) -> NamedAverages:
+def average_comparisons(fitted: FittedMean, variables: Any) -> NamedAverages:
     """Average differences of expected scores between two values of a covariate."""
-    contrasts = fitted.chosen(variables)
-    if contrast is not None:
-        fits = [name for name, value in contrasts.items() if value is None and _fits(contrast, fitted.labels(name))]
-        if not fits:
-            what = "labels" if _fits(contrast, True) else "numbers"
-            raise errors.ArgumentError(
-                f"`contrast={contrast!r}` compares {what}, and is none for {listed(contrasts)}. Of labels it is one "
-                f"of {listed(OF_LABELS)} or (level, other level), of numbers a step, (high, low) or one of "
-                f"{listed(OF_NUMBERS)}."
-            )
-        contrasts |= dict.fromkeys(fits, contrast)
-    for name, of_name in contrasts.items():
-        yield from _differences(fitted, name, of_name)
+    for name, contrast in fitted.chosen(variables).items():
+        yield from _differences(fitted, name, contrast)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
-def _fits(contrast: Any, labels: bool) -> bool:
-    """Whether a contrast is one of labels, or of numbers."""
-    if isinstance(contrast, str):
-        return contrast in (OF_LABELS if labels else OF_NUMBERS)
-    if _is_number(contrast):
-        return not labels
-    return labels or (np.ndim(contrast) == 1 and all(map(_is_number, contrast)))
 
 
 def _differences(fitted: FittedMean, name: str, contrast: Any) -> NamedAverages:
@@ -489,31 +457,20 @@ def _differences(fitted: FittedMean, name: str, contrast: Any) -> NamedAverages:
 
 def _compared(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, Any, Any]]:
     """What is compared, under its name: a level and another one, or two values of a number, which rows may share."""
-    labels, word = fitted.labels(name), contrast if isinstance(contrast, str) else ""
+    labels = fitted.labels(name)
     if isinstance(contrast, tuple | list) and len(contrast) == 2:
         high, low = (fitted.value(name, end) for end in contrast)
         return [(f"{high} - {low}" if labels else f"{high:g} - {low:g}", high, low)]
-    words, pair = (OF_LABELS, "(level, other level)") if labels else (OF_NUMBERS, "a step, (high, low)")
-    if not (contrast is None or word in words or (_is_number(contrast) and not labels)):
-        raise errors.ArgumentError(
-            f'the contrast of the {"labels" if labels else "number"} "{name}" must be {pair}, or one of '
-            f"{listed(words)}; got {contrast!r}.{nearest(contrast, words)}"
+    if contrast is not None and (labels or not _is_number(contrast) or not np.isfinite(contrast) or contrast == 0):
+        kind, pair = (
+            ("labels", "(level, other level)") if labels else ("number", "a step that is not 0, or (high, low)")
         )
+        raise errors.ArgumentError(f'the contrast of the {kind} "{name}" must be {pair}; got {contrast!r}.')
     if labels:
-        first, *others = levels = fitted.levels(name)
+        first, *others = fitted.levels(name)
         if not others:
             text = f'"{name}" has one level, {first!r}, and nothing to compare it with.'
             raise errors.ConstantScoreError(text, column=name)
-        pairs = [(first, level) for level in others]
-        if word in ("pairwise", "sequential"):
-            pairs = list(combinations(levels, 2) if word == "pairwise" else pairwise(levels))
-        return [(f"{high} - {low}", high, low) for low, high in pairs]
-    x = fitted.frame[name].to_numpy(dtype=float)
-    if word == "iqr":
-        return [("Q3 - Q1", *np.quantile(x, [0.75, 0.25]))]
-    if word == "minmax":
-        return [("max - min", x.max(), x.min())]
-    step = np.std(x, ddof=1) if word else 1.0 if contrast is None else contrast
-    if not word and not (np.isfinite(step) and step != 0):
-        raise errors.ArgumentError(f'the step of "{name}" must be finite and not 0; got {step!r}.')
-    return [("+sd" if word else f"{step:+g}", x + step / 2, x - step / 2)]
+        return [(f"{level} - {first}", level, first) for level in others]
+    x, step = fitted.frame[name].to_numpy(dtype=float), 1.0 if contrast is None else contrast
+    return [(f"{step:+g}", x + step / 2, x - step / 2)]

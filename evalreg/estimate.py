@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, Names, frozen, held_property, hold, listed, nearest_or_all, repeated
+from evalreg.checks import FloatArray, Names, frozen, hold, listed, nearest_or_all, repeated
 from evalreg.data.clusters import Axes, Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.numerics.limits import LAST_DIGITS, ROUNDING
@@ -26,51 +26,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
-    """Which units each column of the scores was drawn with, where columns of one population have different ones.
-
-    Parameters
-    ----------
-    members : sparse array, shape (n_units, n_samples)
-        One where a sample has a unit. Units that are not known to be in common are different ones.
-    of : ndarray of int, shape (n_columns,)
-        The sample of each column.
-    part : ndarray of int, shape (n_columns,)
-        The population that it was drawn from: a stratum.
-    size : ndarray, shape (n_columns,)
-        N, the units of that population.
-    """
-
-    members: Matrix
-    of: IntArray
-    part: IntArray
-    size: FloatArray
-
-    @held_property
-    def together(self) -> FloatArray:
-        """Units that two samples have in common, shape (n_samples, n_samples)."""
-        return dense(self.members.T @ self.members)
-
-    @property
-    def n(self) -> FloatArray:
-        """Units of each column, shape (n_columns,)."""
-        return np.diag(self.together)[self.of]
-
-    def mixed(self) -> list[IntArray]:
-        """The columns of each population from which they are not one and the same sample."""
-        parts = [np.flatnonzero(self.part == part) for part in np.unique(self.part)]
-        return [columns for columns in parts if np.unique(self.of[columns]).size > 1]
-
-    def answered(self, noise: Matrix) -> Matrix:
-        """Entries of a matrix of columns times n_a n_b/(n_ab N): what new answers to the units in common make."""
-        entries = sparse.coo_array(compressed(noise))
-        i, j = entries.coords
-        n, common = self.n, self.together[self.of[i], self.of[j]]
-        share = n[i] * n[j] / np.maximum(common, 1.0) / self.size[i]
-        return sparse.csr_array((entries.data * share, (i, j)), entries.shape)
-
-
-@dataclass(frozen=True, eq=False)
 class Population:
     """How much of a population was drawn, and what does not become less by it.
 
@@ -82,61 +37,31 @@ class Population:
         n/N times the covariance of the totals of the columns that the answers alone make; with `scale` they are whole.
     axes : tuple of str
         The clustering whose whole clusters were drawn; empty for questions drawn one by one.
-    samples : Samples, optional
-        What was drawn for each column, where columns differ in it.
     """
 
     scale: FloatArray
     noise: Matrix | None = None
     axes: Names = ()
-    samples: Samples | None = None
 
     @property
     def factor(self) -> float:
         """The largest 1 - n/N, by which the variance of a draw with replacement is multiplied; Cochran, eq. 2.8."""
         return float(np.max(self.scale) ** 2)
 
-    def beside(self, other: Population, same_rows: bool, same_item: bool) -> Population:
-        """Both, of estimates side by side of the same rows and questions, or of others."""
-        noise, samples = None, None
+    def beside(self, other: Population, same_rows: bool) -> Population:
+        """Both, of estimates side by side; those of the same rows must be of one sampling."""
+        if same_rows and (self.axes, {*self.scale}) != (other.axes, {*other.scale}):
+            raise NotAvailableError(
+                "of a finite benchmark only estimates of one sampling can be stacked. Give both the same `target`, "
+                "`groups` and `n_population`."
+            )
+        noise = None
         if self.noise is not None or other.noise is not None:
             noise = _diagonal(
                 *(sparse.csr_array((p.scale.size,) * 2) if p.noise is None else p.noise for p in (self, other))
             )
-        if self.samples is not None or other.samples is not None:
-            samples = _samples_beside(self, other, same_rows, same_item)
         axes = tuple(dict.fromkeys((*self.axes, *other.axes)))
-        return Population(np.concatenate([self.scale, other.scale]), noise, axes, samples)
-
-
-def _samples_beside(left: Population, right: Population, same_rows: bool, same_item: bool) -> Samples:
-    """The samples of both: of the same units where the rows are the same, from populations apart where not."""
-    first, second = (_samples_of(part) for part in (left, right))
-    # Units have no names here: those of one column are in the order of its labels, those of another in another.
-    alike = left.samples is not None and right.samples is not None and left.axes == right.axes and same_item
-    sizes, others = (
-        dict(zip(samples.part.tolist(), samples.size.tolist(), strict=True)) for samples in (first, second)
-    )
-    alike = alike and first.members.shape[0] == second.members.shape[0] and sizes == others
-    if same_rows and not alike:
-        raise NotAvailableError(
-            "of a finite benchmark of which models answered different questions, only estimates of one sampling can be "
-            "stacked. Give both the same `by`, `item`, `groups` and `n_population`."
-        )
-    join = sparse.hstack if same_rows else sparse.block_diag
-    return Samples(
-        compressed(join([first.members, second.members])),
-        np.concatenate([first.of, second.of + first.members.shape[1]]),
-        np.concatenate([first.part, second.part + (0 if same_rows else int(first.part.max()) + 1)]),
-        np.concatenate([first.size, second.size]),
-    )
-
-
-def _samples_of(population: Population) -> Samples:
-    """The samples, or one in common where columns do not differ in them."""
-    n = population.scale.size
-    common = Samples(sparse.csr_array((1, 1)), np.zeros(n, np.intp), np.zeros(n, np.intp), np.full(n, np.inf))
-    return population.samples or common
+        return Population(np.concatenate([self.scale, other.scale]), noise, axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -793,7 +718,7 @@ def _drawn_beside(first: Estimate, second: Estimate, same_rows: bool) -> Populat
         return None
     # Of one without end no variance falls.
     left, right = (part.population or Population(np.ones(part.bread.shape[0])) for part in (first, second))
-    return left.beside(right, same_rows, first.item == second.item)
+    return left.beside(right, same_rows)
 
 
 def _lost_beside(first: Estimate, second: Estimate, same_rows: bool) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, FewClustersWarning
+from evalreg.errors import FewClustersWarning, NotAvailableError
 
 FULL = "the full benchmark"
 
@@ -139,122 +139,65 @@ def test_the_variance_of_strata_is_that_of_all_draws_within_them():
     assert np.mean(variances) == pytest.approx(np.var(means), rel=1e-10)
 
 
-def two_samples(N, n_a, n_b, n_ab):
-    """All pairs of samples of a benchmark of N units, of which so many are in common."""
-    from itertools import combinations
-
-    for first in combinations(range(N), n_a):
-        others = [unit for unit in range(N) if unit not in first]
-        for common in combinations(first, n_ab):
-            for more in combinations(others, n_b - n_ab):
-                yield first, (*common, *more)
-
-
-def answers_to(score, samples, start=0, subject="law"):
-    """Rows of models that were asked these units of two questions each; score (n_units, 2, n_models)."""
+def answers_to(score, units, start=0, subject="law"):
+    """Rows of two models that were asked these units of two questions each; score (n_units, 2, n_models)."""
     parts = []
-    for model, units in zip("abc", samples, strict=False):
+    for place, model in enumerate("ab"):
         unit, question = np.repeat(units, 2), np.tile([0, 1], len(units))
         rows = {"passage": start + unit, "question": 2 * (start + unit) + question, "subject": subject}
-        parts.append(pd.DataFrame({"model": model, **rows, "score": score[unit, question, ord(model) - ord("a")]}))
+        parts.append(pd.DataFrame({"model": model, **rows, "score": score[unit, question, place]}))
     return pd.concat(parts, ignore_index=True)
 
 
-def covariance_of_draws(n_a, n_b, n_ab, N, S):
-    """Of all simple random samples with so many units in common; and the share of it that CR2 has on average."""
-    lost = (1 - 1 / n_a - 1 / n_b + n_ab / (n_a * n_b)) / np.sqrt((1 - 1 / n_a) * (1 - 1 / n_b))
-    return S * (n_ab / (n_a * n_b) - 1 / N), lost
-
-
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-@pytest.mark.parametrize(
-    ("whole", "N", "n_a", "n_b", "n_ab"),
-    [(False, 4, 3, 2, 2), (True, 4, 3, 2, 2), (False, 5, 3, 3, 2)],
-    ids=["nested questions", "nested passages", "overlapping questions"],
-)
-def test_samples_of_two_models_are_those_of_all_possible_draws(whole, N, n_a, n_b, n_ab):
-    # Brute force: the mean estimated covariance is that of the means over all pairs of samples. CR2 of samples that
-    # differ has a little less than all of a covariance, with a finite benchmark and without.
+@pytest.mark.parametrize("whole", [False, True], ids=["questions", "passages"])
+@pytest.mark.parametrize("stratified", [False, True])
+def test_covariances_of_two_models_are_those_of_all_possible_draws(whole, stratified):
+    # Brute force: the mean estimated covariance is that of the means over all samples, in which both models are.
+    from itertools import combinations, product
+
     rng = np.random.default_rng(6)
-    score = rng.normal(size=(N, 1, 1)) + rng.normal(size=(N, 2, 2))
-    score = score if whole else score.mean(axis=1, keepdims=True).repeat(2, axis=1)
+    scores = [rng.normal(size=(N, 1, 1)) + rng.normal(size=(N, 2, 2)) for N in (4, 3)[: 1 + stratified]]
+    scores = [score if whole else score.mean(axis=1, keepdims=True).repeat(2, axis=1) for score in scores]
     means, found = [], []
-    for samples in two_samples(N, n_a, n_b, n_ab):
-        log = answers_to(score, samples)
-        log, size = (log, {"groups": "passage", "n_population": {"passage": N}}) if whole else (log[::2], {})
-        results = er.mean(log, by="model", item="question", target=FULL, **({"n_population": N} | size))
-        means.append(results.params)
-        found.append(results.cov_params())
-    truth, expected = np.cov(np.array(means).T, bias=True), np.mean(found, axis=0)
-    between, lost = covariance_of_draws(n_a, n_b, n_ab, N, np.cov(score.mean(axis=1).T)[0, 1])
-    assert truth[0, 1] == pytest.approx(between, rel=1e-10)
-    np.testing.assert_allclose(expected, truth * [[1, lost], [lost, 1]], rtol=1e-10)
-
-
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-# That questions of strata have the factors of their sizes is reckoned by hand above.
-@pytest.mark.parametrize(
-    "whole", [pytest.param(False, marks=pytest.mark.slow, id="questions"), pytest.param(True, id="passages")]
-)
-def test_samples_within_strata_are_those_of_all_possible_draws(whole):
-    from itertools import product
-
-    rng = np.random.default_rng(7)
-    law, art = (rng.normal(size=(n, 1, 1)) + rng.normal(size=(n, 2, 2)) for n in (4, 3))
-    law, art = (part if whole else part.mean(axis=1, keepdims=True).repeat(2, axis=1) for part in (law, art))
-    means, found = [], []
-    for first, second in product(two_samples(4, 3, 2, 2), two_samples(3, 2, 2, 2)):
-        log = pd.concat([answers_to(law, first), answers_to(art, second, 10, "art")])
-        sizes = {"law": 4, "art": 3}
-        size = {"groups": "passage", "n_population": {"passage": sizes}} if whole else {"n_population": sizes}
+    for units in product(*(combinations(range(len(score)), len(score) - 1) for score in scores)):
+        drawn = zip(scores, units, (0, 10), ("law", "art"), strict=False)
+        log = pd.concat([answers_to(score, some, start, subject) for score, some, start, subject in drawn])
+        sizes = {"law": 4, "art": 3} if stratified else 4
+        asked = {"groups": "passage", "n_population": {"passage": sizes}} if whole else {"n_population": sizes}
+        if stratified:
+            asked["strata"] = "subject"
         log = log if whole else log[log["question"] % 2 == 0]
-        results = er.mean(log, by="model", item="question", strata="subject", target=FULL, **size)
+        results = er.mean(log, by="model", item="question", target=FULL, **asked)
         means.append(results.params)
         found.append(results.cov_params())
-    truth, expected = np.cov(np.array(means).T, bias=True), np.mean(found, axis=0)
-    parts = [
-        (n / 7) ** 2 * np.array(covariance_of_draws(*drawn, n, np.cov(score.mean(axis=1).T)[0, 1]))
-        for n, drawn, score in [(4, (3, 2, 2), law), (3, (2, 2, 2), art)]
-    ]
-    shares = [part[1] / (n / 7) ** 2 for part, n in zip(parts, (4, 3), strict=True)]
-    assert truth[0, 1] == pytest.approx(parts[0][0] + parts[1][0], rel=1e-10)
-    assert expected[0, 1] == pytest.approx(parts[0][0] * shares[0] + parts[1][0] * shares[1], rel=1e-10)
-    np.testing.assert_allclose(np.diag(expected), np.diag(truth), rtol=1e-10)
-
-
-def some_of(log, model, keep):
-    return log[(log["model"] != model) | log["question"].isin(keep)]
+    np.testing.assert_allclose(np.mean(found, axis=0), np.cov(np.array(means).T, bias=True), rtol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_with_no_question_or_one_in_common_every_contrast_has_its_widest_reading():
-    # By hand: S_ab between 0 and s_a s_b, whichever makes the contrast of the two means vary more.
+def test_models_that_answered_different_questions_are_refused_with_what_works():
     log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
-    question = log["question"].unique()
-    apart = some_of(some_of(log, "old", question[:25]), "new", question[25:])
-    asked = {"by": "model", "target": FULL, "n_population": 70}
-    found = er.mean(apart, item="question", **asked)
-    s, n = apart.groupby("model")["score"].std(), pd.Series({"new": 35, "old": 25})
-    own = s**2 * (1 / n - 1 / 70)
-    np.testing.assert_allclose(found.bse**2, own, rtol=1e-12)
-    widest = own.sum() + 2 * s.prod() / 70
-    assert found.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
-    assert found.contrast({"new": 0.5, "old": 0.5}).bse.iloc[0] ** 2 == pytest.approx(own.sum() / 4, rel=1e-12)
-    assert found.pairwise()["se"].iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
-    assert "the widest error bar is taken" in " ".join(found.summary().sentences)
-    # With one in common, which tells next to nothing, it is 1/N - 1/(n_a n_b) of the same.
-    one = pd.concat([apart, log[(log["model"] == "old") & (log["question"] == question[-1])]])
-    near = er.mean(one, item="question", **asked)
-    s, n = one.groupby("model")["score"].std(), n + pd.Series({"new": 0, "old": 1})
-    own = s**2 * (1 / n - 1 / 70)
-    widest_of_one = own.sum() + 2 * s.prod() * (1 / 70 - 1 / n.prod())
-    assert near.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest_of_one, rel=1e-12)
-    assert near.contrast({"new": 0.5, "old": 0.5}).bse.iloc[0] ** 2 == pytest.approx(own.sum() / 4, rel=1e-12)
-    # Questions without a name may be the same or not.
-    unnamed = er.mean(apart, **asked)
-    assert unnamed.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
-    assert "name the questions in `item`" in " ".join(unnamed.summary(details=True).sentences)
-    # All of the benchmark between them, none of it known of both.
-    assert er.mean(apart, item="question", **(asked | {"n_population": 60})).contrast("new - old").bse.iloc[0] > 0
-    with pytest.raises(ArgumentError, match="which has 60 questions"):
-        er.mean(apart, item="question", **(asked | {"n_population": 50}))
+    some = log[(log["model"] == "new") | (log["question"] != log["question"].iloc[0])]
+    asked = {"item": "question", "target": FULL, "n_population": 70}
+    for call in (
+        lambda: er.mean(some, by="model", **asked),
+        lambda: er.mean(log, by="model", target=FULL, n_population=70),
+        lambda: er.compare(pd.concat([some, log[log["model"] == "new"].assign(model="third")]), **asked),
+    ):
+        with pytest.raises(NotAvailableError, match="the same questions for all models"):
+            call()
+    shared = er.mean(some, by="model", questions="shared", **asked)
+    each = some[some["question"] != log["question"].iloc[0]].groupby("model")["score"]
+    np.testing.assert_allclose(shared.bse**2, each.var() / 59 * (1 - 59 / 70), rtol=1e-12)
+    alone = er.mean(some[some["model"] == "new"], **asked)
+    assert alone.bse.iloc[0] ** 2 == pytest.approx(some[some["model"] == "new"]["score"].var() / 60 * (1 - 60 / 70))
+    pair = er.compare(some, **asked).table["se"].iloc[0]
+    wide = some.pivot(index="question", columns="model", values="score").dropna()
+    assert pair**2 == pytest.approx((wide["new"] - wide["old"]).var() / 59 * (1 - 59 / 70))
+    new = log[log["model"] == "new"]
+    first, second, clusters = (
+        er.mean(new, groups="passage", target=FULL, n_population=size) for size in (70, 80, {"passage": 30})
+    )
+    for other in (second, clusters):
+        with pytest.raises(NotAvailableError, match="one sampling"):
+            first.stack(other)

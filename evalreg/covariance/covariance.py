@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import compress
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from evalreg.checks import BoolArray, FloatArray, frozen, hold, listed, passed, 
 from evalreg.covariance.crossed import USUAL_LEVEL, Scored, Widths, crossed_variance, crossed_widths, sign
 from evalreg.covariance.leverage import CellLeverage, CountedDof, Leverage, Projected, WelchDof, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.reach import Ends, Reach
+from evalreg.covariance.reach import Ends, MoverFloor, Reach
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, LeverageWarning, Note, RepairWarning
 from evalreg.estimate import selects
@@ -186,16 +186,6 @@ def _moved(C: Matrix, directions: FloatArray) -> FloatArray:
     return np.asarray(moved)
 
 
-class Floor(Protocol):
-    """Variances below which others may not lie."""
-
-    def variance(self, contrasts: FloatArray) -> FloatArray:
-        """Return the least variance of each contrast, shape (n_contrasts,)."""
-
-    def linear(self, contrasts: FloatArray) -> Floor:
-        """Return the same for contrasts of the parameters."""
-
-
 @dataclass(frozen=True, eq=False)
 class Covariance:
     """Covariance of parameters, with its terms by axis; made by `covariance`.
@@ -226,7 +216,7 @@ class Covariance:
         What the repair changed, in words; empty if nothing.
     fixed : ndarray of bool, shape (n_params,), optional
         Parameters that are constants, such as the rating of the reference; their variance is zero.
-    floor : Floor, optional
+    floor : MoverFloor, optional
         Below which no variance may lie: another covariance of the same parameters, say.
     withheld : ndarray of bool, shape (n_params,), optional
         Parameters whose rows are too thinly spread to say anything of them.
@@ -266,7 +256,7 @@ class Covariance:
     repaired: FloatArray | None = None
     change: str = ""
     fixed: BoolArray | None = None
-    floor: Floor | None = None
+    floor: MoverFloor | None = None
     withheld: BoolArray | None = None
     means: bool = False
     paired: Paired | None = None

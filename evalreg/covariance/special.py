@@ -10,13 +10,13 @@ from itertools import compress
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, passed, quotient
+from evalreg.checks import BoolArray, FloatArray, frozen, listed, passed, quotient
 from evalreg.covariance.covariance import Covariance, Term, touching
 from evalreg.covariance.leverage import quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import AlikeWarning, ArgumentError, FewCarriersWarning, NotAvailableError, Note, SparseBoardWarning
-from evalreg.estimate import PLAIN, About, Estimate, Population, Samples
+from evalreg.estimate import Estimate, Population
 from evalreg.numerics.limits import FULL_LEVERAGE, ROUNDING
 from evalreg.numerics.matrices import (
     Matrix,
@@ -141,120 +141,6 @@ def as_drawn(estimate: Estimate, population: Population) -> Estimate:
         family=estimate.family.drawn(population.scale),
         population=None,
     )
-
-
-def each_column(estimate: Estimate, scale: FloatArray) -> Estimate:
-    """The columns of the scores as parameters, each the mean of its rows times its sqrt(1 - n/N)."""
-    inverse = _inverse_weights(estimate)
-    return replace(
-        estimate,
-        names=tuple(map(str, range(scale.size))),
-        params=np.zeros(scale.size),
-        bread=sparse.diags_array(inverse * scale).tocsr(),
-        coefficient_map=sparse.diags_array(np.where(inverse > 0, scale, 0.0)).tocsr(),
-        about=About(),
-        family=PLAIN,
-        population=None,
-    )
-
-
-def _inverse_weights(estimate: Estimate) -> FloatArray:
-    """One over the weight of each column, by which the bread is the parameters' map of the columns; 0 of one unused."""
-    weight = np.asarray(abs(compressed(estimate.coefficient_map)).sum(axis=0)).ravel()
-    size = np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel()
-    return size / np.where(weight > 0, weight, 1.0)
-
-
-def of_samples(cov: Covariance, columns: Covariance, estimate: Estimate, population: Population) -> Covariance:
-    """The covariance where columns were drawn with different units of one population.
-
-    `columns` is that of the columns, each times its own 1 - n/N.
-    """
-    samples, A = population.samples, compressed(estimate.coefficient_map)
-    assert samples is not None
-    drawn = [_in_common(V, population.scale, samples) for V in (columns.naive, *(t.matrix for t in columns.pieces))]
-    naive, *terms = (dense(A @ (A @ matrix).T) for matrix, _ in drawn)
-    matrix, unknown = drawn[1]
-    widest = Widest(A, matrix + unknown + dense(_noise_of_columns(estimate, population)), unknown)
-    return replace(
-        cov,
-        pieces=tuple(replace(term, matrix=matrix) for term, matrix in zip(cov.pieces, terms, strict=True)),
-        independent=partial(np.array, naive),
-        repaired=None if cov.repaired is None else terms[0],
-        floor=widest if unknown.any() else None,
-    )
-
-
-def _noise_of_columns(estimate: Estimate, population: Population) -> Matrix:
-    if population.noise is None:
-        return sparse.csr_array((population.scale.size,) * 2)
-    inverse = sparse.diags_array(_inverse_weights(estimate))
-    return inverse @ compressed(population.noise) @ inverse
-
-
-def _in_common(drawn: FloatArray, scale: FloatArray, samples: Samples) -> tuple[FloatArray, FloatArray]:
-    """The covariance of means over samples of one population, from one that has the factors of the variances alone.
-
-    Of simple random samples of n_a and n_b of N units with n_ab in common Cov = S_ab (n_ab/(n_a n_b) - 1/N), and what
-    units in common show is S_ab n_ab/(n_a n_b): the factor of a pair is 1 - n_a n_b/(n_ab N), the smaller of the two
-    where one sample is part of the other. Where it is negative, with fewer units in common than by chance or none,
-    these do not tell S_ab: it is taken to be from 0 to sqrt(S_aa S_bb), whichever gives a contrast the wider error bar.
-    The second array is how far below zero it was taken so, (n_columns, n_columns) as the first.
-    """
-    matrix, unknown = np.array(drawn), np.zeros(drawn.shape)
-    for columns in samples.mixed():
-        block = np.ix_(columns, columns)
-        matrix[block], unknown[block] = _mixed(drawn[block], scale[columns], samples, columns)
-    return matrix, unknown
-
-
-def _mixed(V: FloatArray, scale: FloatArray, samples: Samples, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The covariance of some columns of one population, and how far below zero it was taken where it is not known."""
-    of, n, N = samples.of[columns], samples.n[columns], samples.size[columns]
-    common = samples.together[np.ix_(of, of)]
-    whole = scale == 0
-    held = np.where(whole, 1.0, scale)
-    exact = common / np.outer(n, n) - 1.0 / N
-    spread = np.diag(V) * n / held**2
-    most = np.sqrt(np.outer(spread, spread))
-    unit = V / np.outer(held, held) * np.outer(n, n) / np.maximum(common, 1.0)
-    few = common < np.outer(n, n) / N
-    unknown = np.where(few, -exact * most, 0.0)
-    unknown[whole, :] = unknown[:, whole] = 0.0
-    matrix = np.where(of[:, None] == of, V, np.where(few, -unknown, unit * exact))
-    matrix[whole, :] = matrix[:, whole] = 0.0
-    values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
-    negative = values < -ROUNDING * max(float(values[-1]), 0.0)
-    return matrix - (axes[:, negative] * values[negative]) @ axes[:, negative].T, unknown
-
-
-@dataclass(frozen=True, eq=False)
-class Widest:
-    """Variances of contrasts of means whose samples have few units in common: the most that they may be.
-
-    Parameters
-    ----------
-    A : sparse array, shape (n_params, n_columns)
-        The parameters as contrasts of the columns.
-    settled : ndarray, shape (n_columns, n_columns)
-        The covariance of the columns, zero where it is not known.
-    unknown : ndarray, shape (n_columns, n_columns)
-        How far below zero such a covariance may lie.
-    """
-
-    A: Matrix
-    settled: FloatArray
-    unknown: FloatArray
-
-    def variance(self, contrasts: FloatArray) -> FloatArray:
-        """Each covariance at the end that makes the variance of the contrast largest, shape (n_contrasts,)."""
-        L = dense(compressed(contrasts) @ self.A)
-        above, below = np.maximum(L, 0.0), np.maximum(-L, 0.0)
-        return np.asarray(quadratic(L, self.settled) + 2 * np.sum((above @ self.unknown) * below, axis=1))
-
-    def linear(self, contrasts: FloatArray) -> Widest:
-        """The same for contrasts of the parameters."""
-        return replace(self, A=compressed(contrasts) @ self.A)
 
 
 def refuse_undrawn(cov: Covariance, population: Population) -> None:

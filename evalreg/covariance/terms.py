@@ -46,8 +46,6 @@ from evalreg.covariance.special import (
     alike_note,
     as_drawn,
     check_alike,
-    each_column,
-    of_samples,
     one_way_notes,
     pool_models,
     refuse_undrawn,
@@ -508,9 +506,6 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     drawn = as_drawn(estimate, population)
     cov = _assembled(drawn, axes, options)
     refuse_undrawn(cov, population)
-    if population.samples is not None:
-        columns = _assembled(each_column(estimate, population.scale), axes, options)
-        cov = of_samples(cov, columns, estimate, population)
     return with_answers(cov, estimate, population)
 
 

@@ -175,8 +175,8 @@ def mean(
         which only the answers vary, are in means of single answers with ``strata=item, strata_weights="macro"``.
     n_population : int or dict, optional
         For "the full benchmark": how many questions it has, where they were drawn one by one; or {"passage": 896}, how
-        many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N, with `sample` without the part
-        that the answers make; covariances of models with different samples by 1 - n_a n_b/(n_ab N). With `strata` the
+        many clusters, where they were drawn whole. All models have the same ones. Variances are multiplied by 1 - n/N,
+        with `sample` without the part that the answers make (Cochran 1977, eq. 2.8 and 10.15). With `strata` the
         questions of each, {"algebra": 400, "law": 250}, which are then its weights, or one number beside
         `strata_weights`; or the clusters of each, {"passage": {"algebra": 90, "law": 40}}, one drawn cluster standing
         for 90/G or 40/G (survey's `svymean` with `fpc`), unless `strata_weights` are the questions of each.

@@ -30,9 +30,10 @@ from evalreg.choices import DofName
 from evalreg.data.clusters import Axis
 from evalreg.data.frame import refuse_larger
 from evalreg.numerics.fitting import Progress
-from evalreg.numerics.limits import FEW_COLUMNS_NORM, FULL_LEVERAGE, HELD, SERIES_NORM, SQUARED_CONDITION
+from evalreg.numerics.limits import FEW_COLUMNS_NORM, FULL_LEVERAGE, HELD, LAST_DIGITS, SERIES_NORM, SQUARED_CONDITION
 from evalreg.numerics.matrices import (
     DENSE_SHARE,
+    SMALL,
     Matrix,
     compressed,
     dense,
@@ -98,7 +99,7 @@ class Powers:
     @held_property
     def _series(self) -> FloatArray:
         """a_j = a_(j-1) (p + j - 1)/j, a_0 = 1, from j = 1 on, as far as they tell."""
-        degree = np.log(np.finfo(float).eps / 16) / np.log(max(self.norm or 0.0, np.finfo(float).tiny))
+        degree = np.log(LAST_DIGITS) / np.log(max(self.norm or 0.0, np.finfo(float).tiny))
         j = np.arange(1, max(int(np.ceil(degree)), 2))
         return np.asarray(np.cumprod((self.power + j - 1) / j), dtype=np.float64)
 
@@ -205,10 +206,11 @@ def adjusted_parts(
 ) -> tuple[FloatArray, list[LeveragePart]]:
     """(I - L_g)^-p t of totals t = R'T_g, (n_clusters, K), and parts of clusters with a short series and without.
 
-    t + t F_g L_g, or t + t Z_g'F_g Z_g. `few` says that fewer columns are asked for than M_g has.
+    t + t F_g L_g, or t + t Z_g'F_g Z_g. `few` says that fewer columns are asked for than M_g has. Of few numbers in all
+    eigenvectors take less time than the steps of a series.
     """
     norm, adjusted, parts = np.sqrt(np.einsum("gij,gij->g", M, M)), totals.copy(), list[LeveragePart]()
-    short = norm <= (FEW_COLUMNS_NORM if few else SERIES_NORM)
+    short = (norm <= (FEW_COLUMNS_NORM if few else SERIES_NORM)) & (M.size > SMALL)
     for some, largest in ((short, np.max(norm[short], initial=0.0)), (~short, None)):
         if some.any():
             chosen: Any = slice(None) if some.all() else some
@@ -365,11 +367,14 @@ def known_sums(squares: sparse.csr_array, b: Matrix, v: Matrix) -> tuple[FloatAr
     board a parameter has the pairs of one model alone: of vv' it needs the elements whose two pairs have a model in
     common, and not those of all pairs with all.
     """
-    v2 = with_entries(v, v.data**2)
-    first, second = dense(b @ squares.T), dense(v2 @ squares.T)
+    v2, C = with_entries(v, v.data**2), squares.T
+    if faster_dense(b) and faster_dense(squares):
+        first, second = dense(b) @ dense(C), dense(v2) @ dense(C)
+    else:
+        first, second = dense(b @ C), dense(v2 @ C)
     sums = (first - second).sum(axis=0), np.sum(first * (first - 2 * second), axis=0)
     if np.diff(squares.indptr).max() == 1:
-        return *sums, np.asarray(v2.sum(axis=0)).ravel()[squares.indices]
+        return *sums, totals_of_columns(v2)[squares.indices]
     by_cell = v.tocsc()
     cells = (by_cell[:, of] for of in np.split(squares.indices, squares.indptr[1:-1]))
     return *sums, np.concatenate([dense(of.T @ of).ravel() for of in cells])

@@ -519,11 +519,9 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     refuse_covariance(estimate, axes, options)
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
-    # A pass over rows that are in memory, which few statements about clusters need.
-    naive, clustered = cache(partial(naive_term, estimate)), bool(axes) and options.kind.needs_clusters
-    most = _most_naive(estimate)
-    if most is None:
-        naive()
+    # A pass over the rows, which few statements about clusters need where there is a bound.
+    naive, most = cache(partial(naive_term, estimate)), _most_naive(estimate)
+    clustered = bool(axes) and options.kind.needs_clusters
     if clustered:
         terms = [one_term(estimate, axes, dims, options, naive) for dims in subsets(len(axes))]
         solved_again = estimate.kind == "board" and estimate.refit is not None and estimate.refit.leave_out is not None

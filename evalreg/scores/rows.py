@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import pairwise
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -453,6 +452,13 @@ def sums_of_rows(rows: FloatArray, starts: IntArray) -> FloatArray:
     return np.asarray(in_rows(np.ones(n), np.arange(n), starts, (starts.size - 1, n)) @ rows)
 
 
+def _product(first: FloatArray | None, second: FloatArray | None) -> FloatArray | None:
+    """The product of numbers of rows, None being 1 in each."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first * second
+
+
 @dataclass(frozen=True, eq=False)
 class CodedRows:
     """The rows of a regression: the cell of each, and its numbers.
@@ -502,22 +508,16 @@ class CodedRows:
         w is the product of the weights, None being 1. Shapes (n_codes, K, K) and (n_codes, K).
         """
         key, size = (self.cell, self.n_cells) if codes is None else (codes.codes, codes.n_clusters)
-        K, factors = len(self.numbers) + 1, [weight for weight in weights if weight is not None]
+        K = len(self.numbers) + 1
         places = [(i, j) for i in range(K + (outcome is not None)) for j in range(min(i + 1, K))]
         sums = np.zeros((len(places), size))
         for rows in parts_of(self.n_rows, max(CACHED, size)):
-            ones = np.ones(rows.stop - rows.start)
-            u = [ones, *self.parts(rows)[1:], ones if outcome is None else outcome[rows] - level]
-            weighted = u
-            if factors:
-                w = reduce(mul, (factor[rows] for factor in factors))
-                weighted = [w, *(w * part for part in u[1:])]
-            code = None if key is None else key[rows].astype(np.intp, copy=False)
+            w = reduce(_product, (weight[rows] for weight in weights if weight is not None), None)
+            u = [None, *self.parts(rows)[1:], None if outcome is None else outcome[rows] - level]
+            weighted = [_product(w, part) for part in u]
+            code = np.zeros(rows.stop - rows.start, np.intp) if key is None else key[rows].astype(np.intp, copy=False)
             for total, (i, j) in zip(sums, places, strict=True):
-                if code is None:
-                    total += weighted[i] @ u[j]
-                else:
-                    total += np.bincount(code, weighted[i] * u[j] if j else weighted[i], size)
+                total += np.bincount(code, _product(weighted[i], u[j]), size)
         M, m = np.zeros((size, K, K)), np.zeros((size, K))
         for (i, j), total in zip(places, sums, strict=True):
             if i < K:
@@ -571,9 +571,10 @@ class PairSums:
 
     def by_cell(self, n_cells: int) -> tuple[FloatArray, FloatArray]:
         """Squares and totals of all clusters together, (n_cells, K, K) and (n_cells, K)."""
-        of_cell = in_rows(np.ones(self.cell.size), self.cell, np.arange(self.cell.size + 1), (self.cell.size, n_cells))
-        squares, totals = (of_cell.T @ part.reshape(self.cell.size, -1) for part in (self.squares, self.totals))
-        return squares.reshape(n_cells, *self.squares.shape[1:]), totals
+        columns = np.column_stack([self.squares.reshape(self.cell.size, -1), self.totals]).T
+        sums = np.array([np.bincount(self.cell, column, n_cells) for column in columns], dtype=np.float64).T
+        K = self.totals.shape[1]
+        return sums[:, : K**2].reshape(-1, K, K), sums[:, K**2 :]
 
     def some(self, low: int, high: int) -> PairSums:
         """Those of some of the clusters."""

@@ -131,7 +131,7 @@ def test_the_command_line_refuses_of_a_table_what_its_log_refuses(tmp_path):
     judged = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)[["prompt", "left", "right"]].assign(score=0.5)
     path = tmp_path / "table.csv"
     for rows, words, ask in (
-        (scored, ["components", "--facets", "item"], lambda log: log.components(facets="item")),
+        (scored, ["components", "--facets", "item"], lambda log: er.components(log, facets="item")),
         (judged, ["mean"], er.mean),
     ):
         rows.to_csv(path, index=False)
@@ -234,6 +234,11 @@ def test_refusals_of_a_table_of_verdicts_lead_to_its_board(shared, capsys):
         ("mean", {"item": range(9), "score": [True, 1, False] * 3}, [2 / 3]),
         ("mean", {"item": range(9), "score": ["true", "1", "n/a"] * 3}, [1.0]),
         ("mean", {"item": range(9), "score": ["error", "1", "0"] * 3}, [0.5]),
+        (
+            "mean",
+            {"item": [*range(9), *range(9), 0], "judge": [*"jjjjjjjjjkkkkkkkkkk"], "score": [1, 0] * 9 + [1]},
+            [5 / 9],
+        ),
         ("leaderboard", {"model": ["a", "b", "b"] * 6, "task": ["x", "y"] * 9, "score": [1, 1, 0] * 6}, [1.0, 0.5]),
         ("compare", {"model": ["a", "b"] * 9, "question_id": sorted([*range(9)] * 2), "score": [1, 0] * 9}, [1.0]),
     ],
@@ -245,7 +250,9 @@ def test_two_steps_along_refusals_lead_to_the_right_number(command, cells, estim
         if main(words) == 0:
             break
         error = re.sub(r"error: --[\w-]+: ", "", capsys.readouterr().err)
-        words += shlex.split(re.findall(r"(?:[:.] |Pass |aps |FILE )(--[a-z].*?)(?=[.,]?\n|, (?:or|if) )", error)[0])
+        words += shlex.split(
+            re.findall(r"(?:[:.] |Pass |aps |FILE | as )(--[a-z].*?)(?=[.,]?\n|, (?:or|if) )", error)[0]
+        )
     capsys.readouterr()
     assert main(words) == 0
     table = pd.read_csv(io.StringIO(capsys.readouterr().out))

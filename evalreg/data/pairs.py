@@ -242,7 +242,7 @@ def _unknown_label(
     numbers = pd.to_numeric(pd.Series(map(str, names)), errors="coerce")
     nothing = passed(labels={names[0]: None})
     advice = f"Say in `labels` what that means, by {nothing} that it is no verdict.{nearest(str(names[0]), models)}"
-    if numbers.between(0, 1).all():
+    if numbers.between(0, 1).all() or (len(names) > 5 and numbers.notna().all()):
         guess, advice = {}, f"If they are scores of the left model: {passed(score=roles.winner)}."
     elif guess and numbers.notna()[[name not in guess for name in names]].any():
         guess = {}  # a number beside them may be a tie, another side or no verdict

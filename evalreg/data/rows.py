@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -427,9 +428,10 @@ def refuse_repeats(key: Codes, values: FloatArray, roles: Roles, source: UsedRow
 
 def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> str:
     """What to write, where one column or several together tell the repeats apart."""
-    names, item = _apart(key, dict(_label_columns(roles, source, key.codes.size))), str(roles.item)
+    others, item = dict(_label_columns(roles, source, key.codes.size)), str(roles.item)
+    names = _apart(key, others)
     if not names:
-        return _copies(key, values, roles)
+        return _mostly_apart(key, others) or _copies(key, values, roles)
     first, *rest = names
     if not rest and first.rpartition(".")[2] in _READINGS:
         each = f", or have an estimate for each, with {passed(by=first)}" if not roles.by else ""
@@ -449,6 +451,16 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
     averaged = f"{passed(sample=first)}; `sample` averages them first"
     answers = f" Where they are answers to the same questions: {roles.repeats or averaged}."
     return f"{first!r} tells them apart. {anew}.{answers * (roles.sample is None)}{each}"
+
+
+def _mostly_apart(key: Codes, others: Mapping[str, Codes]) -> str:
+    """The column that tells most repeats apart, where one tells more than half; else empty."""
+    left = {name: key.codes.size - joint([key, codes]).n_clusters for name, codes in others.items()}
+    best = min(left, key=left.__getitem__, default="")
+    if not best or 2 * left[best] > key.codes.size - key.n_clusters:
+        return ""
+    first = passed(subset=f"{best} == {json.dumps(others[best].label(0))}")
+    return f"{best!r} tells all but {left[best]} of them apart: keep the rows of one, such as {first}."
 
 
 def _copies(key: Codes, values: FloatArray, roles: Roles) -> str:

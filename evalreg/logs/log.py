@@ -23,8 +23,6 @@ from evalreg.logs.table_log import LONG, if_wide, likely_roles, refuse_nested_ro
 if TYPE_CHECKING:
     from evalreg.estimators.comparison import Comparison
     from evalreg.logs.doctor import Diagnosis
-    from evalreg.noise.noise import Noise
-    from evalreg.planning.facets import FacetComponents
     from evalreg.results.results import Results
 
 T = TypeVar("T")
@@ -271,58 +269,6 @@ class Log:
         from evalreg.estimators.difference import compare
 
         return ask(self, compare, {"groups": groups} | options)
-
-    def noise(self, *, groups: Any = None, **options: Any) -> Noise:
-        """How much of every error bar is the sampling of answers, and how much that of questions.
-
-        Parameters
-        ----------
-        groups : str or list of str, optional
-            Clusters of the questions, as in `evalreg.noise`; without it questions are the clusters, as in `mean`.
-        **options
-            Further arguments of `evalreg.noise`.
-
-        Returns
-        -------
-        Noise
-            A row for each model, and for each pair of models.
-
-        Raises
-        ------
-        NotAvailableError
-            If the log has no scores or no items.
-        ArgumentError
-            If the models answered several prompts.
-        """
-        from evalreg.noise.noise import noise
-
-        return ask(self, noise, {"groups": groups} | options)
-
-    def components(self, *, facets: str, **options: Any) -> FacetComponents:
-        """Variance components of the scores by their facets.
-
-        Parameters
-        ----------
-        facets : str
-            Such as "model x item" or "item x judge x template", as in `evalreg.components`.
-        **options
-            Further arguments of `evalreg.components`.
-
-        Returns
-        -------
-        FacetComponents
-            A row for each facet and each interaction.
-
-        Raises
-        ------
-        NotAvailableError
-            If the log has no scores.
-        ArgumentError
-            If the log has several models or prompts, and they are not a facet.
-        """
-        from evalreg.planning.facets import components
-
-        return ask(self, components, {"facets": facets} | options)
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
         """A regression of the scores.

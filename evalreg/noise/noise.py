@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -31,9 +31,6 @@ from evalreg.numerics.matrices import Matrix
 from evalreg.planning.power import detectable, normal_quantiles
 from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns
 from evalreg.results.results import Results, estimator
-
-if TYPE_CHECKING:
-    pass
 
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05
@@ -330,7 +327,7 @@ def noise(
     Returns
     -------
     Noise
-        Tables `models` and `pairs`, numbers for the whole benchmark, `summary()` and `plot()`.
+        Tables `models` and `pairs`, numbers for the whole benchmark, and `summary()`.
 
     Raises
     ------

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalreg import errors
-from evalreg.checks import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    fraction,
-    issue,
-    listed,
-    nearest_or_all,
-    option,
-    whole_number,
-)
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, issue, listed, nearest_or_all, whole_number
 from evalreg.choices import MissingName
 from evalreg.data.clusters import Codes, Groups, axis_name, joint, with_roles
 from evalreg.data.frame import Table, rows_in_memory
 from evalreg.data.rows import ReadRows, cells_of, read_rows
 from evalreg.inference.sequential import bounds, mixture_rho, path_of_totals, roughness
-
-SequenceName: TypeAlias = Literal["logit", "wald"]
 
 # Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/resampling.md).
 SKEWED, DOMINANT = 0.3, 0.4
@@ -42,7 +30,6 @@ def confidence_sequence(
     alpha: float = 0.05,
     t0: int = 50,
     start: int = 30,
-    method: SequenceName | None = None,
     missing: MissingName = "drop",
 ) -> pd.DataFrame:
     """Intervals of a mean, or of a difference of two models, valid at every number of clusters together.
@@ -70,9 +57,6 @@ def confidence_sequence(
         Number of clusters at which intervals are to be narrowest, fixed before the first look; 50 by default.
     start : int, optional
         First number of clusters shown, 30 by default: earlier intervals miss too often.
-    method : {"logit", "wald"}, optional
-        Scale on which intervals are built: "logit" by default for the mean of scores that all lie in [0, 1], "wald"
-        otherwise. On the logit scale they stay in [0, 1], and are all of it while the scores are all alike.
     missing : {"drop", "raise"}, optional
         Rows without a score, model or cluster: dropped and counted in `.attrs["dropped"]`, or an error.
 
@@ -80,10 +64,10 @@ def confidence_sequence(
     -------
     DataFrame
         Indexed by the number of clusters, from `start`; columns estimate, se (as at a single look fixed beforehand),
-        lower, upper, n (rows). `.attrs` has alpha, t0, rho, dropped and `rule`, what is true at that level. While
-        clusters are all alike, the interval is all that is possible: [0, 1], or [-1, 1] for a difference, of scores in
-        [0, 1], and infinite otherwise. A `SkewedScoresWarning` says where scores are too skewed, a
-        `DominantClusterWarning` where one cluster is too big.
+        lower, upper, n (rows). Intervals of the mean of scores in [0, 1] are made on the logit scale. `.attrs` has
+        alpha, t0, rho, dropped and `rule`, what is true at that level. While clusters are all alike, the interval is
+        all that is possible: [0, 1], or [-1, 1] for a difference, of scores in [0, 1], and infinite otherwise. A
+        `SkewedScoresWarning` says where scores are too skewed, a `DominantClusterWarning` where one cluster is too big.
 
     Raises
     ------
@@ -93,8 +77,6 @@ def confidence_sequence(
         If the rows of some clusters do not come together.
     ConstantScoreError
         If scores outside [0, 1] are all alike (in their means by cluster) at every look.
-    ScoreRangeError
-        If `method` is "logit" and some score lies outside [0, 1].
     MissingColumnError, ArgumentError, ArgumentTypeError, NotAvailableError
         If columns, numbers or models are not there or not fit, or the rows are in an engine.
 
@@ -113,8 +95,6 @@ def confidence_sequence(
     [[-0.067, -0.212, 0.079], [-0.02, -0.112, 0.072]]
     """
     alpha, t0, start = fraction("alpha", alpha), whole_number("t0", t0), whole_number("start", start, 2)
-    if method is not None:
-        option("method", method, SequenceName)
     table, _ = with_roles(rows_in_memory(data, "`confidence_sequence`"), {"score": score}, model=model)
     models, within = _pair(table, model, pair)
     # Rows of other models are none of this comparison's, and are not counted as dropped.
@@ -124,15 +104,7 @@ def confidence_sequence(
     scores = used.values["score"]
     low, high = float(np.min(scores, initial=np.inf)), float(np.max(scores, initial=-np.inf))
     in_unit, n_clusters = low >= 0 and high <= 1, totals.shape[0]
-    if method == "logit" and model is not None:
-        raise errors.ArgumentError('`method="logit"` is for one mean; a difference of two models has method="wald".')
-    if method == "logit" and not in_unit:
-        raise errors.ScoreRangeError(
-            f'`score` must lie in [0, 1] for method="logit"; column {score!r} does not. Rescale it, or leave out '
-            "`method`.",
-            column=score,
-        )
-    logit = in_unit and model is None and method != "wald"
+    logit = in_unit and model is None
     if n_clusters < start:
         what = "rows, each its own" if groups is None else "complete ones"
         raise errors.TooFewClustersError(

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from evalreg.checks import FloatArray, counted, listed, real_numbers, whole_number
 from evalreg.data.clusters import Labels, rows_where
-from evalreg.data.frame import by_name, pandas_rows, refuse_larger
+from evalreg.data.frame import by_name, pandas_rows
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -45,7 +44,7 @@ def from_influence(
     ----------
     params : Series, dict or array_like, shape (n_params,)
         Estimates; a Series or dict names them.
-    influence : DataFrame, array_like or scipy sparse array, shape (n_rows, n_params)
+    influence : DataFrame or array_like, shape (n_rows, n_params)
         Influence of each row. Columns sum to zero. Columns of a frame are matched by name to those of `params`. That
         of `results.influence()` is matched by the position of its rows in `data`.
     names : sequence of str, optional
@@ -136,13 +135,6 @@ def _matched(
         raise ArgumentError(
             f"`names` must be those of `params`, {listed(param_names)}; got {listed(argument_names)}. Leave them out."
         )
-    if bool(sparse.issparse(influence)):
-        refuse_larger(
-            8.0 * influence.shape[0] * influence.shape[1],
-            f"the influence of {influence.shape[0]:,} rows on {influence.shape[1]:,} parameters",
-            "Pass fewer parameters at a time.",
-        )
-        influence = influence.toarray()
     values = _numbers(np.asarray(influence), "influence")
     if values.ndim == 1 and theta.size == 1:
         values = values[:, None]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from statsmodels.stats.inter_rater import fleiss_kappa
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
@@ -106,6 +107,16 @@ def test_a_judge_whose_verdict_turns_with_the_order_calls_a_tie():
     assert judging.position["bias"].to_dict() == {"j1": 0.5, "j2": 0.0, "j3": 0.0}
     assert judging.position["se"].isna().all()
     assert judging.position["balanced"].all()
+
+
+def test_fleiss_kappa_needs_every_judge_on_every_comparison(judging):
+    full = er.datasets.judge_log(n_models=3, n_prompts=20, n_judges=3, seed=1)
+    counts = [[list(v.values()).count(k) for k in (1, 0, -1)] for v in slow_verdicts(full).values()]
+    complete = board_of(full).judges()
+    both = np.array([*counts, *(unit[::-1] for unit in counts)])
+    assert complete.overall["fleiss"] == pytest.approx(fleiss_kappa(both), abs=1e-12)
+    assert "Fleiss' kappa" in str(complete.summary())
+    assert np.isnan(judging.overall["fleiss"])
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])

@@ -187,7 +187,7 @@ def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> 
     Of each judge and (prompt, pair) one verdict: who had the higher mean score over the rows, both orders together; a
     tie where the mean is one half, as for a judge whose verdict turns with the order (Zheng et al. 2023,
     arXiv:2306.05685, section 3.4). Pairs of judges that share fewer than `min_shared` units are left out. Cohen (1960),
-    Educational and Psychological Measurement 20, 37-46.
+    Educational and Psychological Measurement 20, 37-46; Fleiss (1971), Psychological Bulletin 76, 378-382.
     """
     names, units = np.array(rows.judges, dtype=object), rows.unit
     unit, judge, number = rows.by_judge(units)
@@ -212,6 +212,7 @@ def agreement_table(rows: JudgedRows, options: ResolvedCov, min_shared: int) -> 
     per_unit = counts.sum(axis=1)
     overall = {
         **dict(zip(("agreement", "se", "dof"), every[:, 0].tolist(), strict=True)),
+        "fleiss": _fleiss(counts, names.size),
         "n_shared": float(np.sum(per_unit > 1)),
         "n_units": float(units.n_clusters),
         "fewest_judges": float(np.min(per_unit)),
@@ -238,6 +239,16 @@ def _kappas(verdict: IntArray, other: IntArray, cell: IntArray, n_cells: int) ->
     alike = np.trace(tables, axis1=1, axis2=2) * n
     by_chance = np.sum(tables.sum(axis=1) * tables.sum(axis=2), axis=1)
     return quotient(alike - by_chance, n**2 - by_chance)
+
+
+def _fleiss(counts: FloatArray, n_judges: int) -> float:
+    """Fleiss' kappa by statsmodels, where every judge saw every unit; every verdict counts from either side."""
+    from statsmodels.stats.inter_rater import fleiss_kappa
+
+    both = np.vstack([counts, counts[:, ::-1]])
+    if np.any(counts.sum(axis=1) != n_judges) or np.count_nonzero(both.sum(axis=0)) < 2:
+        return np.nan
+    return float(fleiss_kappa(both))
 
 
 # A board of each judge, and how much more it gives a model than the others do
@@ -437,8 +448,8 @@ class Judging(Shown):
         Indexed by (judge, other); columns agreement (share of (prompt, pair) with one verdict of the three), se, dof,
         kappa (Cohen) and n (shared), of judges who share `min_shared` or more.
     overall : Series
-        agreement of all pairs of verdicts with se and dof, n_shared ((prompt, pair) with two judges or more), n_units,
-        fewest_judges and most_judges.
+        agreement of all pairs of verdicts with se and dof, fleiss (Fleiss' kappa; NaN where not every judge saw all),
+        n_shared ((prompt, pair) with two judges or more), n_units, fewest_judges and most_judges.
     boards : DataFrame
         Indexed by (judge, model); columns estimate (win rate), se, dof, rank and n. Rank correlations of judges are
         ``boards["estimate"].unstack("judge").corr("kendall")``.
@@ -525,6 +536,7 @@ def summarize_judging(judging: Judging) -> Summary:
         ("Comparisons", str(judging.n_rows)),
         ("Errors", f"{judging.options.cov} by {judging.prompt}"),
         ("Agreement", f"{number(overall['agreement'])} (se {number(overall['se'])})"),
+        *([("Fleiss' kappa", number(overall["fleiss"], 3))] if np.isfinite(overall["fleiss"]) else []),
     )
     position, agreement, shown = (
         table.sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)

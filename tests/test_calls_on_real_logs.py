@@ -135,7 +135,7 @@ def test_a_randomisation_test_counts_all_assignments(tau):
     users = tau["user_id"].value_counts().index[:6]
     log = tau[tau["user_id"].isin(users)]
     log = log.assign(arm=np.where(log["user_id"].isin(users[:3]), "a", "b"))
-    asked = {"treatment": "arm", "groups": "user_id", "statistic": "difference"}
+    asked = {"treatment": "arm", "groups": "user_id"}
     found = er.randomisation_test(log, "reward", **asked)
     seen = []
     for some in itertools.combinations(users, 3):

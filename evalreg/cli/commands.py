@@ -240,7 +240,7 @@ COMMANDS = (
         "components",
         "how much questions, judges and templates vary",
         ("components",),
-        "score facets method",
+        "score facets",
         (Option("design", "Mapping[str, int]", help='another log: "item=400,judge=3" has this standard error.'),),
         examples='  evalreg components logs/pilot.csv --facets "model x question"',
     ),
@@ -248,7 +248,7 @@ COMMANDS = (
         "randomise",
         "the exact test of a treatment assigned at random",
         ("randomisation_test",),
-        "score treatment levels strata statistic draws",
+        "score treatment levels strata draws",
         examples="""\
   evalreg randomise logs/passages.csv --treatment subject --groups passage \\
       --levels medicine,history""",

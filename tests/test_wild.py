@@ -50,12 +50,10 @@ def slow_variance(M: np.ndarray, scores: np.ndarray, codes: list[np.ndarray]) ->
 
 
 def slow_statistic(y: Any, X: Any, w: Any, codes: list[np.ndarray], C: np.ndarray, c: np.ndarray) -> float:
-    """The t of one hypothesis, or the Wald statistic of several (one clustering)."""
+    """The t of a hypothesis."""
     params, M, scores = slow_fit(y, X, w)
     gap, V = C @ params - c, slow_variance(M, scores, codes)
-    if gap.size == 1:
-        return float(gap[0] / np.sqrt(max(float((C @ one @ C.T)[0, 0]) for one in V)))
-    return float(gap @ np.linalg.solve(C @ V[0] @ C.T, gap))
+    return float(gap[0] / np.sqrt(max(float((C @ one @ C.T)[0, 0]) for one in V)))
 
 
 def slow_draws(
@@ -157,17 +155,6 @@ def test_webb_vectors_are_enumerated_with_the_identity_among_them(rng):
     )
     assert (test.weights, test.draws, test.enumerated) == ("webb", 1296, True)
     assert test.p_value == pytest.approx(slow_p(*slow)[0])
-
-
-def test_several_hypotheses_agree_with_refitted_samples(rng):
-    frame = few(rng)
-    test = er.fit("y ~ x + treat", frame, groups="g").wild_test("x = 0.1, treat = 0", weights="rademacher")
-    C, c = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([0.1, 0.0])
-    ones = np.ones(len(frame))
-    W, drawn = slow_draws(frame["y"].to_numpy(), design(frame), ones, [frame["g"].to_numpy()], C, c, signs(6))
-    assert test.statistic == pytest.approx(W / 2, rel=1e-9)
-    assert test.p_value == pytest.approx(np.mean(drawn >= W * (1 - 2 * SLACK)))
-    assert test.interval is None
 
 
 def crossed(rng: np.random.Generator) -> pd.DataFrame:

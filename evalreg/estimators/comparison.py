@@ -489,9 +489,8 @@ class Comparison(Printed, Hinting):
     ) -> pd.DataFrame:
         """Wild cluster bootstrap tests of the differences, for few clusters or unequal ones, with their intervals.
 
-        Each difference is tested by itself, as `results.wild_test("`new - old` = 0")` does; that also tests several
-        at once. Where few questions differ it warns: it does not allow for differences that were not seen, which
-        `to_frame` does.
+        Each difference is tested by itself, as `results.wild_test("`new - old` = 0")` does. Where few questions differ
+        it warns: it does not allow for differences that were not seen, which `to_frame` does.
 
         Parameters
         ----------
@@ -550,7 +549,7 @@ class Comparison(Printed, Hinting):
         ]
         tests = [results.wild_test(contrast, seed=seed, **options) for contrast in each]
         table = pd.DataFrame([vars(test) for test in tests], index=self.facts.index)
-        table[["lower", "upper"]] = [test.interval or (np.nan, np.nan) for test in tests]
+        table[["lower", "upper"]] = [test.interval for test in tests]
         columns = ["estimate", "statistic", "p_value", "lower", "upper"]
         table = table[[*columns, "draws", "enumerated", "by", "n_clusters"]].rename(columns={"estimate": "difference"})
         if adjust is not None:

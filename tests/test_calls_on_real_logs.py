@@ -135,15 +135,18 @@ def test_a_randomisation_test_counts_all_assignments(tau):
     users = tau["user_id"].value_counts().index[:6]
     log = tau[tau["user_id"].isin(users)]
     log = log.assign(arm=np.where(log["user_id"].isin(users[:3]), "a", "b"))
-    asked = {"treatment": "arm", "groups": "user_id"}
-    found = er.randomisation_test(log, "reward", **asked)
-    seen = []
-    for some in itertools.combinations(users, 3):
+    found = er.randomisation_test(log, "reward", treatment="arm", groups="user_id")
+
+    def t(some):
         inside = log["user_id"].isin(some)
-        seen.append(log["reward"][inside].mean() - log["reward"][~inside].mean())
-    first = log["arm"] == "a"
-    observed = abs(log["reward"][first].mean() - log["reward"][~first].mean())
-    assert found.p_value == pytest.approx(np.mean(np.abs(seen) >= observed - 1e-12), rel=SAME)
+        arms, variance = [log[inside], log[~inside]], 0.0
+        for arm in arms:
+            left = (arm["reward"] - arm["reward"].mean()).groupby(arm["user_id"]).sum()
+            variance += 3 / 2 * (left**2).sum() / len(arm) ** 2
+        return abs(arms[0]["reward"].mean() - arms[1]["reward"].mean()) / np.sqrt(variance)
+
+    seen = np.array([t(some) for some in itertools.combinations(users, 3)])
+    assert found.p_value == pytest.approx(np.mean(seen >= t(users[:3]) * (1 - SAME)), rel=SAME)
 
 
 def test_a_wild_test_counts_all_sign_vectors(shared):

@@ -204,10 +204,10 @@ class Covariance:
         Terms of inclusion-exclusion, axes first.
     independent : callable
         Returns `naive`, the covariance for independent rows, shape (n_params, n_params), which may need the rows.
-    most_naive : ndarray, shape (n_params,), optional
-        What the variances for independent rows are at most, where that is known without them.
     smallest_dof : float
         min over axes of G - 1 (G - S with strata, of the mean with the fewest); n - k without groups.
+    most_naive : ndarray, shape (n_params,), optional
+        What the variances for independent rows are at most, where that is known without them.
     bounded : bool
         Whether the parameters are means of scores in [0, 1].
     repaired : ndarray, shape (n_params, n_params), optional

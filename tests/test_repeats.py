@@ -93,6 +93,10 @@ def test_where_the_scores_cannot_tell_both_readings_are_offered(rng):
         er.mean(log, item="q")
     assert 'item="part:q"' in str(caught.value)
     assert 'sample="part"' in str(caught.value)
+    # Joined with the day of each run, models would have no question in common.
+    runs = pd.DataFrame({"model": [*"aaaabbbb"], "q": [1, 2, 3, 1] * 2, "day": [1, 1, 1, 2, 3, 3, 3, 4], "score": 1})
+    with pytest.raises(DuplicateRowsError, match=r"'day' tells them apart\. Where they are answers"):
+        er.compare(runs, item="q")
 
 
 @pytest.mark.parametrize("repeat", [{"run": [1, 2] * 2}, {"run": [0.1, 0.2] * 2}])

@@ -446,11 +446,24 @@ def _remedy(key: Codes, values: FloatArray, roles: Roles, source: UsedRows) -> s
         if roles.repeats:
             return f"{together}. {anew}; {roles.repeats}."
         whole = passed(item=_joined(first, item), sample=_joined(*rest))
-        return f"{together}. One of them may belong to the question; `sample` averages over the rest: {whole}."
+        by = "`by` tells the others apart, " * roles.has_by
+        return f"{together}. One of them may belong to the question; {by}`sample` averages over them: {whole}."
     each = f" Or {passed(by=[*roles.by, first] if roles.by else first)} for a mean of each." * roles.has_by
     averaged = f"{passed(sample=first)}; `sample` averages them first"
-    answers = f" Where they are answers to the same questions: {roles.repeats or averaged}."
-    return f"{first!r} tells them apart. {anew}.{answers * (roles.sample is None)}{each}"
+    answers = f"Where they are answers to the same questions: {roles.repeats or averaged}."
+    ways = [f"{anew}.", answers] if roles.sample is None else [f"{anew}."]
+    likelier = ways if _is_shared(key, others[first]) else ways[::-1]
+    return f"{first!r} tells them apart. {' '.join(likelier)}{each}"
+
+
+def _is_shared(key: Codes, column: Codes) -> bool:
+    """Whether models have the same questions still, where ids are joined with a column: those of one run have not."""
+    if not key.parts:
+        return True
+    *models, item = key.parts
+    of_model = joint([joint([item, column]), joint(models)])
+    most = np.bincount(of_model.parts[1].codes[of_model.first]).max()
+    return bool(2 * of_model.parts[0].n_clusters <= 3 * most)
 
 
 def _mostly_apart(key: Codes, others: Mapping[str, Codes]) -> str:

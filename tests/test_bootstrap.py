@@ -19,11 +19,11 @@ from evalreg.resampling.draws import BLOCK, boot_chunks
 SAME = 1e-9
 
 
-def weights_of(n_clusters: list[int], draws: int, seed: int = 0) -> list[np.ndarray]:
+def weights_of(kind: Any, n_clusters: list[int], draws: int, seed: int = 0) -> list[np.ndarray]:
     """The weights that a bootstrap with that seed draws, one array an axis."""
     parts = []
     for block, first in enumerate(range(0, draws, BLOCK)):
-        chunks = boot_chunks(n_clusters, min(BLOCK, draws - first), block_stream(seed, block))
+        chunks = boot_chunks(kind, n_clusters, min(BLOCK, draws - first), block_stream(seed, block))
         parts.extend(list(chunks))
     return [np.concatenate([part[axis] for part in parts]) for axis in range(len(n_clusters))]
 
@@ -53,7 +53,7 @@ def test_means_of_models_are_those_of_stacked_clusters():
     results = er.mean(log, by="model", item="question", groups="passage")
     boot = results.bootstrap(draws=150)
     passage = codes(log["passage"])
-    [drawn] = weights_of([12], 150)
+    [drawn] = weights_of("multinomial", [12], 150)
     for i in (0, 1, 127, 128, 149):
         means = stacked(log, drawn[i][passage]).groupby("model")["score"].mean()
         assert boot.draws[i] == pytest.approx(means[list(boot.names)].to_numpy(), rel=SAME)
@@ -63,11 +63,12 @@ def test_means_of_models_are_those_of_stacked_clusters():
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 @pytest.mark.parametrize("weighted", [False, True])
-def test_regressions_are_those_of_weighted_clusters(rng, weighted):
+@pytest.mark.parametrize("kind", ["multinomial", "bayesian"])
+def test_regressions_are_those_of_weighted_clusters(rng, kind, weighted):
     log = unequal().assign(w=lambda d: rng.uniform(0.5, 2, len(d)), x=lambda d: rng.standard_normal(len(d)))
     results = er.fit("score ~ x", log, groups="passage", weights="w" if weighted else None)
-    boot = results.bootstrap(draws=99)
-    [drawn] = weights_of([14], 6)
+    boot = results.bootstrap(draws=99, weights=kind)
+    [drawn] = weights_of(kind, [14], 6)
     own = log["w"].to_numpy() if weighted else np.ones(len(log))
     for i in range(6):
         # A row that stands twice is a row of weight two.
@@ -80,7 +81,7 @@ def test_crossed_clusters_are_drawn_on_each_axis():
     log = er.datasets.judge_log(n_prompts=9, n_judges=4, n_models=3, seed=2)
     log = log.assign(score=lambda d: (d["winner"] == "left").astype(float))
     boot = er.fit("score ~ 1", log, groups="prompt + judge").bootstrap(draws=99)
-    prompts, judges = weights_of([9, 4], 30)
+    prompts, judges = weights_of("multinomial", [9, 4], 30)
     for i in (0, 7, 29):
         by_row = prompts[i][codes(log["prompt"])] * judges[i][codes(log["judge"])]
         assert boot.draws[i, 0] == pytest.approx(np.average(log["score"], weights=by_row), rel=SAME)
@@ -97,6 +98,15 @@ def test_a_function_of_the_frame_gives_the_draws_of_the_results():
     assert function.names == results.names
     assert function.estimate.to_numpy() == pytest.approx(results.estimate.to_numpy(), rel=SAME)
     assert function.draws == pytest.approx(results.draws, rel=1e-7)
+    weighted = er.bootstrap(
+        log,
+        lambda frame, weights: np.average(frame["score"], weights=weights),
+        groups="passage",
+        draws=140,
+        weights="bayesian",
+    )
+    other = er.mean(log, groups="passage").bootstrap(draws=140, weights="bayesian")
+    assert weighted.draws == pytest.approx(other.draws, rel=SAME)
 
 
 def test_the_spread_of_equal_clusters_has_a_closed_form():
@@ -104,9 +114,10 @@ def test_the_spread_of_equal_clusters_has_a_closed_form():
     means = log.groupby("passage")["score"].mean().to_numpy()
     squares = float(np.sum((means - means.mean()) ** 2))
     results = er.mean(log, groups="passage")
-    boot, variance = results.bootstrap(draws=20_000), squares / 25**2
-    assert boot.bse["mean"] == pytest.approx(np.sqrt(variance), rel=0.025)
-    assert boot.draws.mean() == pytest.approx(means.mean(), abs=4 * np.sqrt(variance / 20_000))
+    for kind, variance in (("multinomial", squares / 25**2), ("bayesian", squares / (25 * 26))):
+        boot = results.bootstrap(draws=20_000, weights=kind)
+        assert boot.bse["mean"] == pytest.approx(np.sqrt(variance), rel=0.025)
+        assert boot.draws.mean() == pytest.approx(means.mean(), abs=4 * np.sqrt(variance / 20_000))
 
 
 def test_quantiles_are_order_statistics(rng):
@@ -114,6 +125,9 @@ def test_quantiles_are_order_statistics(rng):
     boot = er.fit("score ~ 1", log, groups="passage").bootstrap(draws=199, alpha=0.1)
     ordered = np.sort(boot.draws[:, 0])
     assert boot.conf_int().to_numpy()[0] == pytest.approx([ordered[9], ordered[189]])
+    value = boot.estimate["Intercept"]
+    basic = boot.conf_int(kind="basic").to_numpy()[0]
+    assert basic == pytest.approx([2 * value - ordered[189], 2 * value - ordered[9]])
     assert boot.conf_int(alpha=0.02).to_numpy()[0] == pytest.approx([ordered[1], ordered[197]])
 
 
@@ -131,9 +145,43 @@ def test_bca_is_scipys_on_the_means_of_equal_clusters(rng):
     assert np.abs(plain - expected).max() > 0.1
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.filterwarnings("ignore:12 draws are few")
+@pytest.mark.parametrize("formula", ["score ~ 1", "score ~ n_words"])
+def test_standard_errors_of_draws_count_a_cluster_drawn_twice_as_two(formula):
+    log = unequal()
+    boot = er.fit(formula, log, groups="passage", cov="CR0").bootstrap(draws=12, kind="studentized", alpha=4 / 13)
+    [drawn] = weights_of("multinomial", [14], 12)
+    passage = codes(log["passage"])
+    for i in range(5):
+        copies = [log[passage == g].assign(copy=f"{g}.{j}") for g in range(14) for j in range(int(drawn[i][g]))]
+        frame = pd.concat(copies, ignore_index=True)
+        kwds = {"groups": pd.factorize(frame["copy"])[0], "use_correction": False}
+        slow = smf.ols(formula, frame).fit(cov_type="cluster", cov_kwds=kwds)
+        assert boot.draws_se is not None
+        assert boot.draws_se[i] == pytest.approx(slow.bse.to_numpy(), rel=1e-7)
+    t = np.sort((boot.draws[:, -1] - boot.values[-1]) / boot.draws_se[:, -1])
+    assert boot.se is not None
+    # The second and the second to last of twelve stand at 2/13 and 11/13.
+    slow_ends = boot.values[-1] - t[[10, 1]] * boot.se[-1]
+    assert boot.conf_int(alpha=4 / 13).to_numpy()[-1] == pytest.approx(slow_ends, rel=SAME)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_studentized_draws_agree_with_the_cr0_of_the_data():
+    log = unequal()
+    for results in (
+        er.mean(log, by="subject", groups="passage", cov="CR0"),
+        er.fit("score ~ n_words", log, groups="passage", cov="CR0"),
+    ):
+        boot = results.bootstrap(draws=99, kind="studentized")
+        assert boot.se == pytest.approx(results.bse.to_numpy(), rel=1e-8)
+
+
 @pytest.mark.slow
 def test_intervals_of_many_clusters_cover(rng):
-    hits, kinds = np.zeros(2), ("percentile", "bca")
+    hits = np.zeros(4)
+    kinds = ("percentile", "basic", "bca", "studentized")
     for i in range(150):
         log = er.datasets.passages(n_passages=50, questions_per_passage=4, icc=0.2, seed=i)
         results, truth = er.fit("score ~ 1", log, groups="passage"), log.attrs["truth"]["mean"]
@@ -166,11 +214,12 @@ def test_a_cluster_drawn_twice_has_two_ids():
     assert max(meetings) == judged.groupby(["prompt", "judge"]).size().max()
 
 
+@pytest.mark.parametrize("weights", ["multinomial", "bayesian"])
 @pytest.mark.parametrize("kind", ["percentile", "bca"])
-def test_draws_that_are_all_alike_give_no_interval(kind):
+def test_draws_that_are_all_alike_give_no_interval(kind, weights):
     """A perfect score is not known to a point."""
     with pytest.warns(EvalregWarning, match="all alike"):
-        boot = er.bootstrap(LOG, lambda _: 1 / 3, groups="passage", draws=199, kind=kind)
+        boot = er.bootstrap(LOG, lambda *_: 1 / 3, groups="passage", draws=199, kind=kind, weights=weights)
     assert pd.concat([boot.bse, boot.conf_int()]).isna().all(axis=None)
 
 
@@ -229,7 +278,7 @@ def test_a_thin_board_is_solved_anew_from_the_pairs_that_were_drawn():
     board = er.win_rate(log, **sides, groups="prompt")
     drawn = board.bootstrap(draws=99)
     # The same prompts drawn, by hand: copies of their rows, the win rates from the pairs that are left.
-    [weights] = weights_of([25], 99)
+    [weights] = weights_of("multinomial", [25], 99)
     for values, weight in zip(drawn.draws[::4], weights[::4], strict=True):
         copies = np.repeat(np.arange(len(log)), weight[codes(log["prompt"])].astype(int))
         again = er.win_rate(log.iloc[copies], **sides)

@@ -108,6 +108,15 @@ def test_inflation_is_the_ratio_of_standard_errors(board):
     assert line.get_xdata().tolist() == pytest.approx(wanted, rel=1e-9)
 
 
+def test_curves_are_named_at_their_ends():
+    n = np.array([100, 200, 400])
+    ax = er.plots.curve_axes(pd.DataFrame({"a": 1 / n, "b": 2 / n}, index=n), log="xy", xlabel="n")
+    drawn(ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["b", "a"]
+    with pytest.raises(ArgumentError):
+        er.plots.curve_axes(pd.DataFrame({"a": 1 / n}, index=n), log="z")
+
+
 def test_long_names_are_cut_at_40_and_stay_apart_and_dollars_stay_text():
     names = ["a" * 50 + "b" * 50, "$x$ & _y_", "\x1b[31mred"]
     labels = [label.get_text() for label in er.plots.estimates_axes(table(3).set_axis(names)).get_yticklabels()]

@@ -543,6 +543,7 @@ REFUSED = {
         er.win_rate(duels(), **sides, alike="judge")
         er.mean(log, groups="passage + judge").with_cov(alike="judge")
         means.transform(np.log).with_cov(cov="jackknife")
+        er.bootstrap(LOG, np.size, groups="passage", kind="studentized")
         er.fit("score ~ x", LOG, groups="passage", family="binomial").bootstrap()
         er.mean(log, strata="subject", groups="judge").bootstrap()
         er.fit("score ~ x", LOG, groups="passage", family="binomial").wild_test()

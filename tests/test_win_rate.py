@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 from golden import Golden
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -394,7 +395,7 @@ def _check_dof(board: er.Board, slow: Adjusted) -> None:
     close(board.cov.dof(C), expected)
 
 
-# Strata, pairs, odds, dependence
+# Strata, pairs, odds, cycles, dependence
 
 
 ALONE: list[tuple[Any, dict[str, Any]]] = [
@@ -447,6 +448,34 @@ def test_odds_and_net_benefit_are_the_delta_method() -> None:
     close(net.cov_params(), 4 * V)
     assert list(odds.params.index) == list(net.params.index) == list(board.params.index)
     close(net.conf_int(method="wald").mean(axis=1), 2 * S - 1)
+
+
+def test_cycles_are_those_of_a_loop_over_triples() -> None:
+    rng = np.random.default_rng(8)
+    names = [f"m{i}" for i in range(7)]
+    rows = []
+    for a, b in combinations(range(7), 2):
+        chance = rng.choice([0.15, 0.45, 0.85])
+        rows += [(names[a], names[b], float(rng.random() < chance), f"p{i}") for i in range(40)]
+    frame = pd.DataFrame(rows, columns=["left", "right", "score", "prompt"])
+    board = board_of(frame)
+    table = board.head_to_head(alpha=0.05)
+    pairs = list(combinations(names, 2))
+    t = np.abs([(table.loc[p, "psi"] - 0.5) / table.loc[p, "se"] for p in pairs])
+    raw = 2 * scipy.stats.t.sf(t, [table.loc[p, "dof"] for p in pairs])
+    adjusted = dict(zip(pairs, multipletests(raw, method="holm")[1], strict=True))
+    expected = {}
+    for a, b, c in permutations(names, 3):
+        edges = [(a, b), (b, c), (c, a)]
+        if a < b and a < c and all(table.loc[edge, "psi"] > 0.5 for edge in edges):
+            expected[a, b, c] = max(adjusted[min(e), max(e)] for e in edges)
+    found = board.cycles().set_index(["a", "b", "c"])
+    assert len(expected) > 3
+    assert {key: pytest.approx(value) for key, value in expected.items()} == found["p_adjusted"].to_dict()
+    assert found["stands"].to_dict() == {key: value <= 0.05 for key, value in expected.items()}
+    assert 0 < found["stands"].sum() < len(found)
+    for (a, b, c), row in found.iterrows():
+        close(row[["psi_ab", "psi_bc", "psi_ca"]], [table.loc[e, "psi"] for e in ((a, b), (b, c), (c, a))])
 
 
 @pytest.mark.parametrize("opponents", ["uniform", "as_sampled"])

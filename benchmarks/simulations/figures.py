@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from evalreg.report.axes import BLUE, COLOURS, GRID, INK, MUTED, canvas
+from evalreg.report.axes import BLUE, GRID, INK, MUTED, canvas, curve_axes
 
 NOMINAL = 0.95
-DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (3, 3)), (0, (8, 3)))
 METHODS = {
     "default": "evalreg",
     "CR2 logit": "CR2, logit scale",
@@ -86,19 +85,10 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table["family"] == "means") & table["scores"].isin(("binary", "fraction"))]
 
 
-def _lines(
-    table: pd.DataFrame, by: str, names: Mapping[str, str], values: str, level: float, note: str, **look: str
-) -> Axes:
+def _lines(table: pd.DataFrame, by: str, names: Mapping[str, str], values: str, level: float, **look: str) -> Axes:
     """Averages over worlds by a parameter and method, and a dashed line where they should be."""
     averages = table.pivot_table(values, by, "method")[list(names)].rename(columns=names)
-    with canvas(None, 3.8, note, None) as ax:
-        for (name, line), colour, dash in zip(averages.items(), COLOURS, DASHES, strict=False):
-            ax.plot(averages.index, line, color=colour, ls=dash, lw=1.8, label=name)
-        ax.margins(x=0.02)
-        # As high as they end.
-        order = np.argsort(-averages.ffill().iloc[-1].to_numpy(), kind="stable")
-        ax.legend(handles=[ax.lines[k] for k in order], loc="center left", bbox_to_anchor=(1, 0.5))
-        ax.set(**look)
+    ax = curve_axes(averages, **look)
     ax.axhline(level, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1.5)
     ax.set_xticks(averages.index, [f"{value:g}" for value in averages.index])
     ax.set_xticks([], minor=True)
@@ -111,7 +101,7 @@ def clusters_figure(table: pd.DataFrame) -> Axes:
     some = means(table)
     some = some[~some["sizes"].isin(("25", "100", "500"))]
     note = "Means of scores in [0, 1], average over worlds with so many clusters. Dashed: what 95% promises."
-    return _lines(some, "G", names, "coverage", NOMINAL, xlabel="clusters", ylabel="coverage", xscale="log", note=note)
+    return _lines(some, "G", names, "coverage", NOMINAL, xlabel="clusters", ylabel="coverage", log="x", note=note)
 
 
 def judges_figure(table: pd.DataFrame) -> Axes:
@@ -122,7 +112,7 @@ def judges_figure(table: pd.DataFrame) -> Axes:
         "Means of scores of prompts by judges, average over worlds: judges who share 0%, 5% or 30% of the variance. "
         "Dashed: what 95% promises."
     )
-    look = {"xlabel": "judges", "ylabel": "coverage", "xscale": "log", "note": note}
+    look = {"xlabel": "judges", "ylabel": "coverage", "log": "x", "note": note}
     return _lines(some, "judges", JUDGES, "coverage", NOMINAL, **look)
 
 

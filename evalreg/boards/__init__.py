@@ -1,1 +1,1 @@
-"""Models compared in pairs: the board, each pair by itself, and its judges."""
+"""Models compared in pairs: the board, each pair by itself, cycles, and its judges."""

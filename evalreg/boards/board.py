@@ -26,6 +26,7 @@ from evalreg.data.sums import SummedLog, with_joint
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import Carried
+from evalreg.inference.simultaneous import adjust_pvalues
 from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results
 from evalreg.scores.base import Cells, CellScores, cell_sums, extremes
@@ -227,15 +228,16 @@ def _design_lines(read: PairCells, count: FloatArray, counts: dict[str, Any]) ->
 def head_to_head(pairs: Pairs, errors: tuple[Widths, FloatArray], alpha: float | None = None) -> pd.DataFrame:
     """Table of all pairs that met, both ways round, indexed by (left, right), or (stratum, left, right).
 
-    `alpha` adds dof and intervals on the logit scale: NaN without a standard error, and where psi is 0 or 1.
+    `alpha` adds dof and intervals on the logit scale: NaN without a standard error, and where psi is 0 or 1. `p_value`
+    is of psi = 1/2.
     """
     widths, n_clusters = errors
-    se = np.sqrt(widths.variance)
+    se, p = np.sqrt(widths.variance), widths.pvalues(pairs.mean - 0.5)
     sides = [(pairs.first, pairs.second, pairs.mean), (pairs.second, pairs.first, 1.0 - pairs.mean)]
     parts = []
     for left, right, psi in sides:
         counts = {"n": pairs.sums.count.astype(int), "n_clusters": n_clusters.astype(int)}
-        columns = {"psi": psi, "se": se, **counts}
+        columns = {"psi": psi, "se": se, **counts, "p_value": p}
         if alpha is not None:
             fraction("alpha", alpha)
             inside, ends = (se > 0) & (psi > 0) & (psi < 1), np.full((psi.size, 2), np.nan)
@@ -245,6 +247,35 @@ def head_to_head(pairs: Pairs, errors: tuple[Widths, FloatArray], alpha: float |
         keys = pairs.keys(left, right)
         parts.append(pd.DataFrame({**keys, **columns}).set_index(list(keys)))
     return pd.concat(parts).sort_index()
+
+
+def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
+    """Cycles a beats b beats c beats a, and which of them stand once chance is allowed for.
+
+    One row a cycle, from `head_to_head` without strata. `p_adjusted` is the largest of its edges, which are tested with
+    the edges of all pairs by Holm at the family-wise level `alpha`.
+    """
+    fraction("alpha", alpha)
+    models = list(dict.fromkeys(table.index.get_level_values("left")))
+    psi = table["psi"].unstack("right").reindex(index=models, columns=models).to_numpy()
+    p = table["p_value"][table.index.get_level_values("left") < table.index.get_level_values("right")]
+    adjusted = pd.Series(adjust_pvalues(p.to_numpy(), "holm"), p.index).to_dict()
+    rows = []
+    for a, b, c in cycles_of(psi > 0.5):
+        edges = [(models[a], models[b]), (models[b], models[c]), (models[c], models[a])]
+        worst = float(np.max([adjusted.get(tuple(sorted(edge)), np.nan) for edge in edges]))
+        values = [float(psi[i, j]) for i, j in ((a, b), (b, c), (c, a))]
+        rows.append((models[a], models[b], models[c], *values, worst, bool(worst <= alpha)))
+    columns = ["a", "b", "c", "psi_ab", "psi_bc", "psi_ca", "p_adjusted", "stands"]
+    cycles = pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "a", "b", "c"], ignore_index=True)
+    cycles.attrs["alpha"] = alpha
+    return cycles
+
+
+def cycles_of(beats: Any) -> list[tuple[int, int, int]]:
+    """All triples with a beats b beats c beats a, each once, its smallest number first; `beats` is (n, n)."""
+    after = [beats[a + 1 :, a + 1 :] & beats[a, a + 1 :, None] & beats[a + 1 :, a] for a in range(len(beats))]
+    return [(a, a + 1 + int(b), a + 1 + int(c)) for a, edges in enumerate(after) for b, c in np.argwhere(edges)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -319,7 +350,7 @@ class Board(Results):
         >>> board.head_to_head()[["psi", "n"]].round(3).values.tolist()
         [[0.717, 120.0], [0.742, 120.0], [0.283, 120.0], [0.558, 120.0], [0.258, 120.0], [0.442, 120.0]]
         """
-        return head_to_head(self._pairs, self._pairs.errors(self.cov.axes, self.cov.options), alpha)
+        return self._head_to_head(alpha).drop(columns="p_value")
 
     def odds(self) -> Results:
         """Win odds S/(1 - S) of each model.
@@ -382,6 +413,32 @@ class Board(Results):
         about = replace(rates.about, model=model, interval="wald", lines=lines, one_board=False, null=null)
         family = Carried(rates, np.arange(rates.n_params), into, moved.estimate.family)
         return replace(moved, estimate=replace(moved.estimate, about=about, family=family), notes=())
+
+    def cycles(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Condorcet cycles: a beats b, b beats c, and c beats a.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            Family-wise level over all pairs (Holm) at which the edges of a cycle must stand.
+
+        Returns
+        -------
+        DataFrame
+            One row a cycle, columns a, b, c, psi_ab, psi_bc, psi_ca, p_adjusted (the largest of the three, NaN where
+            an edge has no error) and stands.
+
+        Raises
+        ------
+        NotAvailableError
+            For boards of several strata.
+        """
+        if (n_strata := len(self._pairs.strata)) > 1:
+            raise NotAvailableError(
+                f"cycles are those of one board, and this one has {n_strata} strata, in which pairs differ. Call "
+                "`win_rate` without `by`, or on the rows of one stratum."
+            )
+        return condorcet_cycles(self._head_to_head(), alpha)
 
     def judges(
         self, judge: str = "judge", prompt: str | None = None, *, min_shared: int = 20, alpha: float = 0.05
@@ -453,6 +510,9 @@ class Board(Results):
         if self.pairs is None:
             raise NotAvailableError("contrasts of a board have no pairs of models; ask the board itself.")
         return self.pairs.with_labels(self.estimate.scores.row_labels())
+
+    def _head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
+        return head_to_head(self._pairs, self._pairs.errors(self.cov.axes, self.cov.options), alpha)
 
 
 def odds_of(S: FloatArray) -> FloatArray:

@@ -489,8 +489,9 @@ class Comparison(Printed, Hinting):
     ) -> pd.DataFrame:
         """Wild cluster bootstrap tests of the differences, for few clusters or unequal ones, with their intervals.
 
-        Each difference is tested by itself, as `results.wild_test("`new - old` = 0")` does. Where few questions differ
-        it warns: it does not allow for differences that were not seen, which `to_frame` does.
+        Each difference is tested by itself, as `results.wild_test("`new - old` = 0")` does; that also tests several
+        at once. Where few questions differ it warns: it does not allow for differences that were not seen, which
+        `to_frame` does.
 
         Parameters
         ----------
@@ -509,7 +510,7 @@ class Comparison(Printed, Hinting):
         -------
         DataFrame
             Indexed as `table`. Columns difference, statistic (the CR1 t), p_value, p_adjusted (where `adjust` is given:
-            by Holm, Bonferroni or Benjamini and Hochberg over these p-values), lower, upper (the values
+            by Holm, Bonferroni or Benjamini and Hochberg over these p-values), p_equal_tailed, lower, upper (the values
             that are not rejected, each difference by itself), draws, enumerated (whether these are all there are), by
             (the clusters that were given the weights) and n_clusters. A pair without a test is NaN, with a warning.
 
@@ -549,8 +550,8 @@ class Comparison(Printed, Hinting):
         ]
         tests = [results.wild_test(contrast, seed=seed, **options) for contrast in each]
         table = pd.DataFrame([vars(test) for test in tests], index=self.facts.index)
-        table[["lower", "upper"]] = [test.interval for test in tests]
-        columns = ["estimate", "statistic", "p_value", "lower", "upper"]
+        table[["lower", "upper"]] = [test.interval or (np.nan, np.nan) for test in tests]
+        columns = ["estimate", "statistic", "p_value", "p_equal_tailed", "lower", "upper"]
         table = table[[*columns, "draws", "enumerated", "by", "n_clusters"]].rename(columns={"estimate": "difference"})
         if adjust is not None:
             table.insert(3, "p_adjusted", adjust_pvalues(table["p_value"].to_numpy(), adjust))

@@ -360,7 +360,7 @@ def win_rate(
     Returns
     -------
     Board
-        Results, parameters named by model and sorted as text; with `head_to_head`, `odds`, `net_benefit`.
+        Results, parameters named by model and sorted as text; with `head_to_head`, `odds`, `net_benefit`, `cycles`.
 
     Raises
     ------

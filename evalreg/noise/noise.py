@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -22,15 +22,19 @@ from evalreg.data.answers import NOBODY, AnswerTable, clusters_of_questions, rea
 from evalreg.data.clusters import Axis, Codes, Groups, axis_name, rows_where, with_roles
 from evalreg.data.frame import Table, rows_in_memory
 from evalreg.data.rows import cells_of
-from evalreg.errors import ArgumentError, EvalregWarning, Note, ScoreRangeError
+from evalreg.errors import ArgumentError, EvalregWarning, NotAvailableError, Note, ScoreRangeError
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
 from evalreg.numerics.matrices import Matrix
 from evalreg.planning.power import detectable, normal_quantiles
+from evalreg.report.axes import FigSize, differences_axes, errors_axes
 from evalreg.report.tables import MOST_ROWS, Grid, Printed, Summary, fixed, number, p_value, whole_columns
 from evalreg.results.results import Results, estimator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05
@@ -409,6 +413,7 @@ def _parts_of(
     return replace(parts, share=parts.prediction / np.where(variance > 0, variance, np.nan), share_se=error)
 
 
+NoiseFigureName: TypeAlias = Literal["errors", "differences"]
 NoiseTableName: TypeAlias = Literal["models", "pairs"]
 
 
@@ -551,6 +556,15 @@ class Noise(Printed):
         return middle(self._pairs["detectable"])
 
     @property
+    def smallest_shown(self) -> float:
+        """The smallest difference of a pair with a p-value below `alpha`; NaN where there is none.
+
+        The luckiest of many pairs: other models that differ by as much need not come out so.
+        """
+        shown = self._pairs["difference"][self._pairs["p_value"] < self.alpha].abs()
+        return float(shown.min()) if len(shown) else float("nan")
+
+    @property
     def enough_answers(self) -> float:
         """Answers to each question from which on more hardly pay: the median over pairs, or that of the one model."""
         return middle((self._pairs if len(self._pairs) else self._models)["enough_answers"])
@@ -569,6 +583,41 @@ class Noise(Printed):
             Prints as text of 80 columns; also `as_markdown()`, `as_latex()` and `as_html()`.
         """
         return noise_summary(self, self.alpha if alpha is None else alpha)
+
+    def plot(self, kind: NoiseFigureName = "errors", *, figsize: FigSize = None, ax: Axes | None = None) -> Axes:
+        """Draw a figure.
+
+        Parameters
+        ----------
+        kind : {"errors", "differences"}, optional
+            Standard errors of the models and their parts against their scores; or the p-value of every pair against its
+            difference.
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
+        ax : Axes, optional
+            To draw into; a new figure by default.
+
+        Returns
+        -------
+        Axes
+            Drawn into.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such figure.
+        NotAvailableError
+            If a figure of pairs is asked for and there is one model, or matplotlib is not installed.
+        """
+        option("kind", kind, NoiseFigureName)
+        if kind == "errors":
+            n, unit = self._models["n"], self.results.estimate.about.unit
+            ceiling = int(n.iloc[0]) if unit and n.nunique() == 1 and not self.read.axes else None
+            return errors_axes(self._models, xlabel=f"mean {self.read.score}", n=ceiling, figsize=figsize, ax=ax)
+        if self.comparison is None:
+            raise NotAvailableError("this figure is of pairs, and there is one model. Add the answers of another one.")
+        return differences_axes(self._pairs, alpha=self.alpha, detectable=self.detectable, figsize=figsize, ax=ax)
 
     def __repr__(self) -> str:
         of = f"{self.read.table.mean.shape[1]} questions"
@@ -700,6 +749,11 @@ def _benchmark(split: Noise, pairs: pd.DataFrame) -> list[str]:
         f"A true difference of {number(split.detectable)} between two models comes out at p < {split.alpha:g} with a "
         f"chance of {split.power:g}, for {which}."
     )
+    if len(pairs) > 1 and not np.isnan(split.smallest_shown):
+        text += (
+            f" The smallest difference with p < {split.alpha:g} here is {number(split.smallest_shown)}: the luckiest "
+            f"of {len(pairs)} pairs, not a promise for others."
+        )
     comparison = split.comparison
     scored = comparison is not None and comparison.results.cov.widths().scored is not None
     return [text] + ["z is the difference over its total SE; p is by the score test of `compare`, not by z."] * scored

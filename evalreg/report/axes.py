@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, listed, real_numbers, visible
+from evalreg.checks import FloatArray, listed, option, real_numbers, visible
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -37,6 +37,7 @@ INK, MUTED, GRID, BLUE = "#1a1a1a", "#767676", "#d9d9d9", "#0072b2"
 # Okabe and Ito's colours, which are told apart by eyes of every kind; shapes and dashes tell the same in grey.
 COLOURS = (BLUE, "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (3, 3)), (0, (8, 3)))
 DOTTED: tuple[int, tuple[int, int]] = (0, (4, 3))
 # Light enough at both ends for dark text.
 DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
@@ -44,6 +45,9 @@ DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
 NAME_WIDTH, MOST_NAMED, FEW_ROWS = 40, 250, 40
 # Inches of a new figure across, and characters of a note to an inch.
 USUAL_WIDTH, NOTE_LETTERS = 6.5, 17
+# p-values below this are drawn at it.
+LEAST = 1e-6
+PARTS = {"se_total": "total", "se_data": "from questions", "se_prediction": "from answers"}
 
 
 # Axes
@@ -344,7 +348,233 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = No
     return ax
 
 
+# Lines
+
+
+def curve_axes(
+    table: pd.DataFrame,
+    *,
+    xlabel: str = "",
+    ylabel: str = "",
+    log: Literal["", "x", "y", "xy"] = "",
+    note: str = "",
+    figsize: FigSize = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Lines over a common horizontal axis, with their names at the right in the order in which they end.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The index is x, in increasing order; one column a line, its name the label.
+    xlabel, ylabel : str, optional
+        What is on the axes.
+    log : {"", "x", "y", "xy"}, optional
+        Axes with a logarithmic scale; none by default.
+    note : str, optional
+        Sentences below the figure; none by default.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
+    ax : Axes, optional
+        To draw into; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Drawn into.
+
+    Raises
+    ------
+    ArgumentError
+        If `log` is not one of these.
+    EmptyDataError
+        If the table has no rows.
+    NotAvailableError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from evalreg.plots import curve_axes
+    >>> n = np.array([100, 200, 400])
+    >>> ax = curve_axes(pd.DataFrame({"paired": 1.3 / np.sqrt(n), "unpaired": 2.0 / np.sqrt(n)}, index=n), log="x")
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['unpaired', 'paired']
+    """
+    option("log", log, ("", "x", "y", "xy"))
+    x = checked_columns(table.index.to_frame(name="x"), ("x",))[:, 0]
+    values = checked_columns(table, tuple(table.columns))
+    with canvas(ax, 3.8, note, figsize) as ax:
+        for name in log:
+            _log_scale(ax, name)
+        for k, (line, name) in enumerate(zip(values.T, display_names(table.columns, 30), strict=True)):
+            ax.plot(x, line, color=COLOURS[k % 6], ls=DASHES[k % 6], lw=1.8, label=name)
+        ax.margins(x=0.02)
+        # As high as they end.
+        ends = pd.DataFrame(values).ffill().iloc[-1].sort_values(ascending=False, na_position="last", kind="stable")
+        lines = [ax.lines[k - values.shape[1]] for k in ends.index]
+        ax.legend(handles=lines, loc="center left", bbox_to_anchor=(1, 0.5))
+        ax.set(xlabel=xlabel, ylabel=ylabel)
+    return ax
+
+
+def _log_scale(ax: Axes, name: str) -> None:
+    """A logarithmic axis with 1, 2, 5, 10 and so on, written out."""
+    from matplotlib.ticker import LogLocator
+
+    getattr(ax, f"set_{name}scale")("log")
+    axis = ax.xaxis if name == "x" else ax.yaxis
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,.10g}")
+    axis.set_minor_formatter("")
+
+
+def predictions_axes(
+    table: pd.DataFrame,
+    *,
+    xlabel: str = "",
+    ylabel: str = "expected score",
+    legend: str = "",
+    note: str = "",
+    figsize: FigSize = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Expected scores with intervals along a covariate, one colour a group.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns x, estimate, lower and upper, and group where there are several, at most six. Numbers x give lines with
+        bands (from four groups on with bars at a few x), in the order of x; anything else points with bars.
+    xlabel, ylabel : str, optional
+        What is on the axes.
+    legend : str, optional
+        What the groups are; no title by default.
+    note : str, optional
+        Sentences below the figure; none by default.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
+    ax : Axes, optional
+        To draw into; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Drawn into.
+
+    Raises
+    ------
+    EmptyDataError, MissingColumnError
+        If the table has no rows, or lacks a column.
+    ArgumentError
+        If there are more than six groups.
+    NotAvailableError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from evalreg.plots import predictions_axes
+    >>> table = pd.DataFrame({"x": [1, 2], "estimate": [0.6, 0.7], "lower": [0.5, 0.6], "upper": [0.7, 0.8]})
+    >>> ax = predictions_axes(table, xlabel="words")
+    >>> len(ax.get_lines()), ax.get_xlabel()
+    (1, 'words')
+    """
+    checked_columns(table, ("estimate", "lower", "upper"))
+    numeric = pd.api.types.is_numeric_dtype(table["x"]) and not pd.api.types.is_bool_dtype(table["x"])
+    several = "group" in table
+    parts = [(str(name), part) for name, part in table.groupby("group", sort=False)] if several else [("", table)]
+    if len(parts) > len(COLOURS):
+        raise ArgumentError(f"a figure tells {len(COLOURS)} groups apart; got {len(parts)}. Choose among the levels.")
+    levels = list(dict.fromkeys(table["x"]))
+    with canvas(ax, 3.8, note, figsize) as ax:
+        for k, ((_, part), label) in enumerate(zip(parts, display_names([n for n, _ in parts], 30), strict=True)):
+            if numeric:
+                _line(ax, part.sort_values("x"), k, label, bands=len(parts) <= 3)
+            else:
+                step = (k - (len(parts) - 1) / 2) * min(0.14, 0.7 / len(parts))
+                x = np.array([levels.index(level) for level in part["x"]]) + step
+                ax.vlines(x, part["lower"], part["upper"], color=COLOURS[k], lw=2.0)
+                _marks(ax, x, part["estimate"], k, 6, label, mec="white", mew=0.6)
+        if not numeric:
+            names = display_names(levels, 24)
+            turned = sum(map(len, names)) > 70
+            ax.set_xticks(np.arange(len(levels)), names, rotation=30 if turned else 0)
+            ax.set_xlim(-0.5, len(levels) - 0.5)
+        ax.set(xlabel=xlabel, ylabel=ylabel)
+        if several:
+            legend_above(ax, legend or None)
+    return ax
+
+
+def _line(ax: Axes, part: pd.DataFrame, k: int, label: str, bands: bool) -> None:
+    """A line with a band, or with bars at a few values, other ones for each group."""
+    x, low, high = (part[name].to_numpy(dtype=float) for name in ("x", "lower", "upper"))
+    if bands:
+        ax.fill_between(x, low, high, color=COLOURS[k], alpha=0.16, lw=0)
+    else:
+        step = max(len(x) // 4, 1)
+        some = slice(k % step, None, step)
+        ax.vlines(x[some], low[some], high[some], color=COLOURS[k], lw=1.4)
+    ax.plot(x, part["estimate"], color=COLOURS[k], ls=DASHES[k], lw=1.8, label=label)
+    ax.margins(x=0.02)
+
+
 # Scatters
+
+
+def errors_axes(
+    models: pd.DataFrame, *, xlabel: str, n: int | None, figsize: FigSize = None, ax: Axes | None = None
+) -> Axes:
+    """Total, data and prediction standard errors of models against their scores.
+
+    `n`: questions of scores in [0, 1], for the line sqrt(p(1 - p)/n) of one 0/1 answer to each; None without.
+    """
+    note = "NaN parts are left out: a question with one answer, or no variance left for questions."
+    missing = bool(models[["se_data", "se_prediction"]].isna().to_numpy().any())
+    with canvas(ax, 4.0, note if missing else "", figsize) as ax:
+        x, size = models["score"].to_numpy(dtype=float), 5.0 if len(models) <= 40 else 3.6
+        for k, (name, label) in enumerate(PARTS.items()):
+            if models[name].notna().any():
+                _marks(ax, x, models[name], k, size, label, "white" if k else "", mew=1.0, clip_on=False)
+        low, high = limits(x)
+        if n is not None:
+            p = np.linspace(max(low, 0.0), min(high, 1.0), 201)
+            ax.plot(p, np.sqrt(p * (1 - p) / n), color=MUTED, lw=1.0, ls=DOTTED, label="one 0/1 answer each")
+        ax.set_xlim(low, high)
+        ax.set_ylim(bottom=0)
+        ax.set(xlabel=xlabel, ylabel="standard error")
+        legend_above(ax)
+    return ax
+
+
+def differences_axes(
+    pairs: pd.DataFrame, *, alpha: float, detectable: float, figsize: FigSize = None, ax: Axes | None = None
+) -> Axes:
+    """p-values of pairs against the size of their differences: of the test in use, and of the sign test."""
+    known = pairs[pairs["p_value"].notna()]
+    # Differences beyond those that anything is left to tell of would fill most of the width.
+    above_least = known[(known["p_value"] >= LEAST) | (known["sign_p_value"] >= LEAST)]
+    most = 1.1 * float((above_least if len(above_least) else known)["difference"].abs().max())
+    beyond = int((known["difference"].abs() > most).sum())
+    note = f"p-values under {LEAST:g} are drawn there. Each pair by itself: not adjusted for their number."
+    note += f" {beyond} pairs that differ by more, all with p under {LEAST:g}, are not shown." if beyond else ""
+    with canvas(ax, 4.0, note, figsize) as ax:
+        known = known[known["difference"].abs() <= most]
+        size = 5.0 if len(known) <= 100 else 2.6
+        x = known["difference"].abs().to_numpy(dtype=float)
+        for k, name, label, fill in ((1, "sign_p_value", "sign test", "none"), (0, "p_value", "paired test", "")):
+            _marks(ax, x, known[name].clip(LEAST), k, size, label, fill, mew=0.7, clip_on=False)
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.set_ylim(LEAST, 1.0)
+        ax.set_xlim(0, max(most, 1.05 * detectable) if np.isfinite(detectable) else most)
+        ax.axhline(alpha, color=INK, lw=0.8, ls=DOTTED, zorder=1, label=f"p = {alpha:g}")
+        if np.isfinite(detectable):
+            ax.axvline(detectable, color=MUTED, lw=0.8, ls=(0, (1.5, 1.5)), zorder=1, label="detectable")
+        ax.set(xlabel="difference of two models", ylabel="p-value")
+        legend_above(ax)
+    return ax
 
 
 def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = None, ax: Axes | None = None) -> Axes:

@@ -22,7 +22,7 @@ from evalreg.report.tables import level_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FigureName: TypeAlias = Literal["estimates", "pairs", "inflation", "dependence"]
+FigureName: TypeAlias = Literal["estimates", "pairs", "inflation", "dependence", "predictions"]
 KINDS: tuple[FigureName, ...] = get_args(FigureName)
 
 
@@ -32,6 +32,7 @@ def plot_results(
     alpha: float,
     adjust: PairAdjustName | None,
     ranks: bool | None,
+    by: Any,
     seed: Seed,
     **place: Any,
 ) -> Axes:
@@ -41,11 +42,14 @@ def plot_results(
     for name, value, default, owner in (
         ("adjust", adjust, "single-step", "pairs"),
         ("ranks", ranks, None, "estimates"),
+        ("by", by, None, "predictions"),
     ):
         if value != default and kind != owner:
             raise ArgumentError(
                 f'`{name}` goes with kind="{owner}"; got {name}={value!r} with kind="{kind}". Leave it out.'
             )
+    if kind == "predictions":
+        raise ArgumentError('kind="predictions" needs `by`, the covariates along which they are drawn.')
     if kind == "pairs":
         return _plot_pairs(results, alpha, adjust, seed, place)
     if kind == "inflation":

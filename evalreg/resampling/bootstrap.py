@@ -34,13 +34,21 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, Few
 from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed
 from evalreg.numerics.fitting import Progress
-from evalreg.numerics.limits import EQUAL, HELD, ROUNDING
+from evalreg.numerics.limits import EQUAL, HELD, ROOT_OF_ROUNDING, ROUNDING
 from evalreg.numerics.matrices import dense
 from evalreg.report.tables import Grid, Shown, Summary, number
-from evalreg.resampling.draws import blocks, boot_chunks, meetings, refuse_without_sums, seed_text, solver_of
+from evalreg.resampling.draws import (
+    BootWeightsName,
+    blocks,
+    boot_chunks,
+    meetings,
+    refuse_without_sums,
+    seed_text,
+    solver_of,
+)
 from evalreg.scores.rows import InfluenceScores
 
-KindName: TypeAlias = Literal["percentile", "bca"]
+KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
 # Draws that notes advise, times alpha: 999 for intervals at 95%, as in Davison and Hinkley (1997), section 2.5.2.
 FEW_DRAWS = 50
 
@@ -61,8 +69,10 @@ class Bootstrap(Shown):
     draws : ndarray, shape (n_draws, n_estimates)
         Estimates of the draws, read-only; NaN where a draw has none, infinite where it is lost on one side
         (a model that never won).
-    kind : {"percentile", "bca"}
+    kind : {"percentile", "basic", "bca", "studentized"}
         Interval that was asked for.
+    weights : {"multinomial", "bayesian"}
+        How clusters are drawn.
     alpha : float
         One minus the level of the interval.
     seed : int or None
@@ -71,6 +81,10 @@ class Bootstrap(Shown):
         Clusters by dimension; empty where rows are drawn one by one.
     jackknife : ndarray, shape (n_clusters, n_estimates), optional
         Estimates without each cluster, for "bca".
+    se : ndarray, shape (n_estimates,), optional
+        CR0 standard errors of the data, for "studentized".
+    draws_se : ndarray, shape (n_draws, n_estimates), optional
+        The same of the draws.
     notes : tuple of (category, text)
         What was warned of.
 
@@ -87,10 +101,13 @@ class Bootstrap(Shown):
     values: FloatArray
     draws: FloatArray
     kind: KindName
+    weights: BootWeightsName
     alpha: float
     seed: int | None
     n_clusters: dict[str, int]
     jackknife: FloatArray | None = None
+    se: FloatArray | None = None
+    draws_se: FloatArray | None = None
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
@@ -114,8 +131,8 @@ class Bootstrap(Shown):
         ----------
         alpha : float, optional
             One minus the level; that of the bootstrap by default.
-        kind : {"percentile", "bca"}, optional
-            That of the bootstrap by default; "bca" only where it was asked for there.
+        kind : {"percentile", "basic", "bca", "studentized"}, optional
+            That of the bootstrap by default; "bca" and "studentized" only where they were asked for there.
 
         Returns
         -------
@@ -142,7 +159,7 @@ class Bootstrap(Shown):
         """
         clusters = ", ".join(f"{n} by {name}" for name, n in self.n_clusters.items()) or "each row"
         facts = (
-            ("Draws", f"{self.draws.shape[0]} ({seed_text(self.seed)})"),
+            ("Draws", f"{self.draws.shape[0]} ({self.weights}, {seed_text(self.seed)})"),
             ("Clusters", clusters),
             ("Interval", f"{1 - self.alpha:.4g} {self.kind}"),
         )
@@ -155,21 +172,29 @@ class Bootstrap(Shown):
 def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
     """Ends of the intervals of a bootstrap. NaN where too few draws have a value. Shapes: returns (n_estimates, 2).
 
-    Davison and Hinkley (1997), Bootstrap Methods and their Application, section 5.3.
+    Davison and Hinkley (1997), Bootstrap Methods and their Application: section 5.3.1 for percentiles, equations 5.6
+    for "basic" and 5.7 for "studentized", where a draw away from the estimate without an error is infinitely far.
     """
     option("kind", kind, KindName)
     alpha = fraction("alpha", alpha)
     refuse_few(boot.draws.shape[0], alpha)
-    level = np.array([alpha / 2, 1 - alpha / 2])
-    if kind == "percentile":
-        return np.array([_quantiles(column, level) for column in boot.draws.T])
-    if boot.jackknife is None:
-        raise NotAvailableError(
-            'this bootstrap did not keep what the "bca" interval needs. Pass kind="bca" when drawing; "percentile" is '
-            "always available."
-        )
-    columns = zip(boot.draws.T, boot.values, boot.jackknife.T, strict=True)
-    return np.array([_quantiles(drawn, _bca_levels(drawn, value, left, level)) for drawn, value, left in columns])
+    values, draws, level = boot.values[:, None], boot.draws, np.array([alpha / 2, 1 - alpha / 2])
+    if kind in ("percentile", "basic"):
+        ends = np.array([_quantiles(column, level) for column in draws.T])
+        return ends if kind == "percentile" else 2 * values - ends[:, ::-1]
+    if kind == "studentized" and boot.se is not None and boot.draws_se is not None:
+        away, least = draws - boot.values, ROOT_OF_ROUNDING * boot.se
+        none = np.where(np.abs(away) <= least, np.nan, np.copysign(np.inf, away))
+        spread = (boot.draws_se > least) & np.isfinite(away)
+        t = np.divide(away, boot.draws_se, out=np.where(np.isnan(away), np.nan, none), where=spread)
+        return values - np.array([_quantiles(column, level) for column in t.T])[:, ::-1] * boot.se[:, None]
+    if kind == "bca" and boot.jackknife is not None:
+        columns = zip(draws.T, boot.values, boot.jackknife.T, strict=True)
+        return np.array([_quantiles(drawn, _bca_levels(drawn, value, left, level)) for drawn, value, left in columns])
+    raise NotAvailableError(
+        f'this bootstrap did not keep what the "{kind}" interval needs. Pass kind="{kind}" when drawing; "percentile" '
+        'and "basic" are always available.'
+    )
 
 
 def _bca_levels(draws: FloatArray, value: float, without: FloatArray, level: FloatArray) -> FloatArray:
@@ -221,20 +246,22 @@ def refuse_few(draws: int, alpha: float) -> None:
         )
 
 
-def _checked(draws: Any, kind: Any, alpha: Any, seed: Any) -> tuple[int, int, dict[str, Any]]:
+def _checked(draws: Any, kind: Any, weights: Any, alpha: Any, seed: Any) -> tuple[int, int, dict[str, Any]]:
     """How many draws, the root of their random streams, and the options that the result keeps."""
     option("kind", kind, KindName)
+    option("weights", weights, BootWeightsName)
     base, printed = base_seed(seed)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
     refuse_few(draws, alpha)
-    return draws, base, {"kind": kind, "alpha": alpha, "seed": printed}
+    return draws, base, {"kind": kind, "weights": weights, "alpha": alpha, "seed": printed}
 
 
 def check_crossed(kind: KindName, n_axes: int) -> None:
     """Raise if an interval for one clustering is asked of several."""
-    if n_axes > 1 and kind == "bca":
+    if n_axes > 1 and kind in ("bca", "studentized"):
         raise NotAvailableError(
-            f'the "bca" interval is available for one clustering; got {n_axes} crossed ones. Use kind="percentile".'
+            f'the "{kind}" interval is available for one clustering; got {n_axes} crossed ones. Use kind="percentile" '
+            'or "basic".'
         )
 
 
@@ -245,7 +272,12 @@ class Bootstrapped:
     axes: tuple[Axis, ...]
 
     def bootstrap(
-        self, draws: int = 1999, kind: KindName = "percentile", alpha: float = 0.05, seed: Seed = 0
+        self,
+        draws: int = 1999,
+        kind: KindName = "percentile",
+        weights: BootWeightsName = "multinomial",
+        alpha: float = 0.05,
+        seed: Seed = 0,
     ) -> Bootstrap:
         """Estimates solved again from whole clusters drawn with replacement, with the intervals that they give.
 
@@ -253,8 +285,10 @@ class Bootstrapped:
         ----------
         draws : int, default 1999
             How many.
-        kind : {"percentile", "bca"}, optional
-            Interval; the second for one clustering.
+        kind : {"percentile", "basic", "bca", "studentized"}, optional
+            Interval; the last two for one clustering.
+        weights : {"multinomial", "bayesian"}, optional
+            Whole clusters with replacement, or exponential weights of all clusters (the Bayesian bootstrap).
         alpha : float, default 0.05
             One minus the level of the intervals.
         seed : int or Generator, default 0
@@ -287,7 +321,7 @@ class Bootstrapped:
         [[0.49, 0.71]]
         """
         estimate, axes = self.estimate, self.axes
-        draws, base, options = _checked(draws, kind, alpha, seed)
+        draws, base, options = _checked(draws, kind, weights, alpha, seed)
         for axis in axes:
             check_two_clusters(estimate.scores, axis, axes)
         axes = drop_nested(estimate.scores, axes)[0]
@@ -299,8 +333,8 @@ class Bootstrapped:
 
         def work(n: int, rng: np.random.Generator) -> FloatArray:
             parts = list[FloatArray]()
-            for V in _products(boot_chunks(n_clusters, n, rng), codes):
-                parts.append(solver.solve(V))
+            for V in _products(boot_chunks(weights, n_clusters, n, rng), codes):
+                parts.append(np.hstack(solver.with_errors(V)) if kind == "studentized" else solver.solve(V))
                 progress.advance(len(V))
             return np.concatenate(parts)
 
@@ -308,6 +342,9 @@ class Bootstrapped:
             params = np.concatenate([work(n, rng) for _, n, rng in blocks(draws, base)])
         if kind == "bca":
             options["jackknife"] = solver.without()
+        if kind == "studentized":
+            params, errors = np.hsplit(params, 2)
+            options |= {"se": solver.with_errors(np.ones((1, codes[0].size)))[1][0], "draws_se": errors}
         options["n_clusters"] = dict(zip(map(axis_name, axes), n_clusters, strict=True))
         # Where scores do not vary all draws are alike; of what no score enters that is so by itself.
         flat = np.diag(naive_term(estimate).matrix) <= 0
@@ -390,6 +427,7 @@ def bootstrap(
     groups: Groups = None,
     draws: int = 1999,
     kind: KindName = "percentile",
+    weights: BootWeightsName = "multinomial",
     alpha: float = 0.05,
     seed: Seed = 0,
 ) -> Bootstrap:
@@ -403,13 +441,16 @@ def bootstrap(
     data : data frame or dict of arrays
         Rows in memory: pandas, polars, pyarrow.
     statistic : callable
-        Takes a frame of the same library and returns a number, an array, a Series or a dict of numbers.
+        Takes a frame of the same library and returns a number, an array, a Series or a dict of numbers. With
+        ``weights="bayesian"`` it takes the frame as it is and an array of weights, one a row.
     groups : str, list of str, array, Series or dict, optional
         Clusters as in `fit`; crossed ones are drawn on each axis (pigeonhole). None draws single rows.
     draws : int, default 1999
         How many.
-    kind : {"percentile", "bca"}, optional
+    kind : {"percentile", "basic", "bca"}, optional
         Interval; "bca" also computes the statistic without each cluster, and needs one clustering.
+    weights : {"multinomial", "bayesian"}, optional
+        Whole clusters with replacement, or exponential weights.
     alpha : float, default 0.05
         One minus the level.
     seed : int or Generator, default 0
@@ -436,7 +477,8 @@ def bootstrap(
     References
     ----------
     Davison and Hinkley (1997), Bootstrap Methods and their Application; Cameron, Gelbach and Miller (2008), REStat
-    90(3); Owen (2007), Annals of Applied Statistics 1(2), for crossed clusters.
+    90(3); Owen (2007), Annals of Applied Statistics 1(2), for crossed clusters; Rubin (1981), Annals of Statistics
+    9(1), for "bayesian".
 
     Examples
     --------
@@ -448,26 +490,40 @@ def bootstrap(
     >>> float(boot.estimate["middle"]), boot.draws.shape
     (0.875, (200, 1))
     """
-    draws, base, options = _checked(draws, kind, alpha, seed)
+    draws, base, options = _checked(draws, kind, weights, alpha, seed)
+    if kind == "studentized":
+        raise NotAvailableError(
+            'the "studentized" interval needs standard errors of the draws, which a function does not give. Use '
+            'kind="percentile", "basic" or "bca".'
+        )
     if not callable(statistic):
         raise ArgumentTypeError(f"`statistic` must be a function of a data frame; got {type(statistic).__name__}.")
     table, axes, codes, n_clusters = _clusters(data, groups)
     check_crossed(kind, len(codes))
+    weighted = weights == "bayesian"
 
-    def sample(each: Sequence[FloatArray]) -> Any:
-        """A sample under weights of the clusters of each axis."""
+    def sample(each: Sequence[FloatArray]) -> tuple[Any, ...]:
+        """Arguments of the statistic under weights of the clusters of each axis."""
+        if weighted:
+            row_weights = np.prod([weight[code] for weight, code in zip(each, codes, strict=True)], axis=0)
+            return _native(table.frame), row_weights
         rows, ids = _copies(codes, each)
         named = {axis[-1]: of_axis for axis, of_axis in zip(axes, ids, strict=False) if axis[-1] in table.columns}
-        return _taken(table.frame, rows, named)
+        return (_taken(table.frame, rows, named),)
 
-    whole, names = _numbers(statistic, _native(table.frame), "the data as they are")
+    def without(cluster: int) -> tuple[Any, ...]:
+        rows = np.flatnonzero(codes[0] != cluster)
+        return (_taken(table.frame, rows, {}), np.ones(rows.size))[: 1 + weighted]
 
-    def again(frame: Any, where: str) -> FloatArray:
-        return _numbers(statistic, frame, where, whole.size, names)[0]
+    everything = (_native(table.frame), np.ones(table.n_rows))[: 1 + weighted]
+    whole, names = _numbers(statistic, everything, "the data as they are")
+
+    def again(arguments: tuple[Any, ...], where: str) -> FloatArray:
+        return _numbers(statistic, arguments, where, whole.size, names)[0]
 
     def work(first: int, n: int, rng: np.random.Generator) -> FloatArray:
         values: list[FloatArray] = []
-        for each in boot_chunks(n_clusters, n, rng):
+        for each in boot_chunks(weights, n_clusters, n, rng):
             for drawn in zip(*each, strict=True):
                 values.append(again(sample(drawn), f"draw {first + len(values)}"))
                 progress.advance(1)
@@ -476,8 +532,7 @@ def bootstrap(
     with Progress(draws) as progress:
         values = np.concatenate([work(*block) for block in blocks(draws, base)])
     if kind == "bca":
-        samples = (_taken(table.frame, np.flatnonzero(codes[0] != g), {}) for g in range(n_clusters[0]))
-        left = [again(frame, f"the sample without cluster {g}") for g, frame in enumerate(samples)]
+        left = [again(without(g), f"the sample without cluster {g}") for g in range(n_clusters[0])]
         options["jackknife"] = np.array(left)
     if names is None:
         name = getattr(statistic, "__name__", "statistic").replace("<lambda>", "statistic")
@@ -538,7 +593,7 @@ def _clusters(data: Any, groups: Groups) -> tuple[Table, tuple[Axis, ...], list[
 
 def _numbers(
     statistic: Callable[..., Any],
-    sample: Any,
+    sample: tuple[Any, ...],
     where: str,
     size: int | None = None,
     names: tuple[str, ...] | None = None,
@@ -548,7 +603,7 @@ def _numbers(
     `size, names`: those of the data. A sample may lack a name altogether, such as a model; its number is NaN.
     """
     try:
-        value = statistic(sample)
+        value = statistic(*sample)
     except Exception as error:
         # The function is the user's, and may raise anything.
         raise ArgumentError(f"`statistic` failed for {where}: {type(error).__name__}: {error}") from error

@@ -21,6 +21,7 @@ from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense, i
 from evalreg.scores.stacking import MappedScores
 
 WildWeightsName: TypeAlias = Literal["auto", "rademacher", "webb"]
+BootWeightsName: TypeAlias = Literal["multinomial", "bayesian"]
 
 # Draws of a block, which has a random stream of its own: they do not depend on who makes them.
 BLOCK, WILD_BLOCK = 128, 256
@@ -68,16 +69,24 @@ def wild_blocks(
             yield WEBB[rng.integers(0, WEBB.size, size=(WILD_BLOCK, n_clusters), dtype=np.uint8)[:n]]
 
 
-def boot_chunks(n_clusters: Sequence[int], n: int, rng: np.random.Generator) -> Iterator[list[FloatArray]]:
-    """How often the clusters of each axis are drawn, some draws at a time. Shapes: returns (n_some, n_clusters)."""
+def boot_chunks(
+    weights: BootWeightsName, n_clusters: Sequence[int], n: int, rng: np.random.Generator
+) -> Iterator[list[FloatArray]]:
+    """Weights of the clusters of each axis for the cluster bootstrap, some draws at a time.
+
+    Rubin (1981), Annals of Statistics 9(1), for "bayesian". Shapes: returns (n_some, n_clusters).
+    """
     # As many rows as do not take much memory: a matter of the clusters alone, so that draws do not depend on `n`.
     rows = min(BLOCK, max(1, HELD // sum(n_clusters)))
     for first in range(0, n, rows):
-        drawn = [_boot((rows, n_axis), rng) for n_axis in n_clusters]
+        drawn = [_boot(weights, (rows, n_axis), rng) for n_axis in n_clusters]
         yield [of_axis[: n - first] for of_axis in drawn]
 
 
-def _boot(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+def _boot(weights: BootWeightsName, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+    if weights == "bayesian":
+        drawn = rng.standard_exponential(shape)
+        return np.asarray(drawn / drawn.mean(axis=1, keepdims=True))
     chosen = rng.integers(0, shape[1], size=shape)
     chosen += shape[1] * np.arange(shape[0])[:, None]
     return np.bincount(chosen.ravel(), minlength=chosen.size).reshape(shape).astype(np.float64)
@@ -101,23 +110,34 @@ def refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...], what: str, i
         )
 
 
+# For each parameter, which scores enter it, and what each draw makes of a cluster's totals and of its weights.
+Pulls: TypeAlias = Iterator[tuple[slice | IntArray, FloatArray, FloatArray]]
+
+
 @dataclass(frozen=True, eq=False)
 class Solver:
     """Parameters for any weights of clusters: one product of the weights with the clusters' sums, solved."""
 
     totals: Matrix  # (n_scores, n_clusters): sums of scores
     weight: Matrix  # (n_weights, n_clusters): sums of weights, or grams
-    # Parameters (n_draws, n_params) from weighted sums, (n_scores, n_draws) and (n_weights, n_draws).
-    solved: Callable[[FloatArray, FloatArray], FloatArray]
+    # Parameters (n_draws, n_params) from weighted sums, (n_scores, n_draws) and (n_weights, n_draws), and what makes
+    # influence; NaN where there is no solution.
+    solved: Callable[[FloatArray, FloatArray], tuple[FloatArray, Pulls]]
 
     def solve(self, V: FloatArray) -> FloatArray:
         """Parameters under each row of weights, shape (n_draws, n_params); NaN where there is no solution."""
-        return self.solved(self.totals @ V.T, self.weight @ V.T)
+        return self.solved(self.totals @ V.T, self.weight @ V.T)[0]
+
+    def with_errors(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Parameters and their CR0 standard errors under each row of weights, shape (n_draws, n_params) each."""
+        params, pulls = self.solved(self.totals @ V.T, self.weight @ V.T)
+        influence = (self.totals[rows].T @ pull - self.weight[rows].T @ moved for rows, pull, moved in pulls)
+        return params, np.sqrt([np.einsum("ng,gn->n", V, u * u) for u in influence]).T
 
     def without(self) -> FloatArray:
         """Parameters without each cluster, shape (n_clusters, n_params)."""
         top, bottom = (_whole(part) - dense(part) for part in (self.totals, self.weight))
-        return self.solved(top, bottom)
+        return self.solved(top, bottom)[0]
 
 
 def _whole(part: Matrix) -> FloatArray:
@@ -135,17 +155,31 @@ def _of_cells(estimate: Estimate, A: FloatArray | None, totals: Matrix, weight: 
     C = None if of is None else dense(of)
     whole, all_weight = _whole(totals), _whole(weight)
 
-    def solved(top: FloatArray, bottom: FloatArray) -> FloatArray:
+    def solved(top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
         # Of cells without a mean nothing but rounding is left.
         empty = bottom <= ROUNDING * all_weight
         bottom = np.where(empty, 0.0, bottom)
         means = quotient(top, bottom, 0.0)
         if again is not None:
             change = again.resolve(means, bottom) - again.resolve(whole / all_weight, all_weight)
-            return np.asarray(params + (change if C is None else change @ C.T))
+            return params + (change if C is None else change @ C.T), pulls(means, bottom)
         assert A is not None
         moved = params[:, None] + A @ means
-        return np.where((A != 0) @ empty, np.nan, moved).T
+        return np.where((A != 0) @ empty, np.nan, moved).T, pulls(means, bottom)
+
+    def pulls(means: FloatArray, bottom: FloatArray) -> Pulls:
+        if A is None:
+            raise NotAvailableError(
+                'the "studentized" interval is available for means, win rates of fixed shares and least squares; this '
+                'is a likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
+            )
+        for place, fixed in enumerate(A):
+            share = fixed[:, None]
+            if again is not None and not bottom.all():
+                share = again.shares(np.eye(len(A))[place] if C is None else C[place], bottom)
+            cells = np.flatnonzero(share.any(axis=1))
+            pull = quotient(share[cells], bottom[cells], 0.0)
+            yield cells, pull, pull * means[cells]
 
     return Solver(totals, weight, solved)
 
@@ -158,12 +192,14 @@ def _of_rows(estimate: Estimate, A: FloatArray, totals: Matrix, grams: Matrix) -
     """
     params = np.array(estimate.params)
 
-    def solved(top: FloatArray, bottom: FloatArray) -> FloatArray:
+    def solved(top: FloatArray, bottom: FloatArray) -> tuple[FloatArray, Pulls]:
         k = len(top)
         root = inverse_root(bottom.T.reshape(-1, k, k))
         inverse = root @ np.swapaxes(root, 1, 2)
         step = np.einsum("bij,jb->bi", inverse, top)
-        return np.asarray(params + step @ A.T)
+        shares = (inverse @ row for row in A)
+        pulls = ((slice(None), share.T, np.einsum("bi,bj->ijb", share, step).reshape(k * k, -1)) for share in shares)
+        return params + step @ A.T, pulls
 
     return Solver(totals, grams, solved)
 
@@ -265,6 +301,13 @@ class Drawn:
         slope = self.numerator[1]
         stays = ~grows & (slope != 0) & (slope**2 * self.variance >= (1 - EQUAL) ** 2 * constant)
         return self.share(stays)
+
+    def p_equal_tailed(self, d: float, t: float) -> float:
+        """Twice the smaller tail; ties count in both."""
+        numerator, variance = self.at(d)
+        room, se = abs(t) * EQUAL, np.sqrt(variance)
+        below, above = self.share(numerator <= (t + room) * se), self.share(numerator >= (t - room) * se)
+        return min(1.0, 2 * min(below, above))
 
     def gaps(self, scale: float, alpha: float, marks: Sequence[float]) -> tuple[float, float]:
         """The lowest and the highest gap whose p-value is above alpha; infinite where p never falls to it."""

@@ -1,13 +1,14 @@
 """Wild cluster bootstrap tests of means and regressions, on sums within clusters.
 
 The model is least squares (or means): coefficients beta with scores s_g = X_g'W e_g and grams G_g = X_g'W X_g of the
-clusters, M = (sum G_g)^-1, and a hypothesis a'beta = c. With P = M a/(a'M a) and d = a'beta - c, the scores under the
+clusters, M = (sum G_g)^-1, and hypotheses C beta = c. With P = M C'(C M C')^-1 and d = C beta - c, the scores under the
 null are s_g + G_g P d, so that they, the numerator and the squares below are polynomials in d. A draw v gives
 
-    numerator   sum_g v_g L s_g                       L = a'M
+    numerator   sum_g v_g L s_g                       L = C M
     influence   u_c = sum_g v_g L s_cg - L G_c M sum_g v_g s_g
 
-for each cluster c of a clustering (s_cg the part of c that lies in g), and the variance of the draw is made of u_c^2.
+for each cluster c of a clustering (s_cg the part of c that lies in g), and the variance of the draw is made of
+u_c u_c'.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ from evalreg.errors import (
     LeverageWarning,
     NotAvailableError,
     Note,
+    TooFewClustersError,
     ZeroVarianceWarning,
 )
 from evalreg.estimate import Estimate
 from evalreg.inference.simultaneous import Seed, base_seed
-from evalreg.inference.wald import parse_contrasts
-from evalreg.numerics.limits import ROUNDING
+from evalreg.inference.wald import parse_contrasts, refuse_dependent, wald_quadratic
+from evalreg.numerics.limits import EQUAL, ROUNDING
 from evalreg.numerics.matrices import Matrix, compressed, dense, faster_dense
 from evalreg.report.tables import Shown, Summary, fixed, number, p_value
 from evalreg.resampling.draws import (
@@ -48,6 +50,7 @@ from evalreg.resampling.draws import (
     meetings,
     refuse_without_sums,
     seed_text,
+    share,
     vectors,
     wild_blocks,
 )
@@ -62,12 +65,14 @@ class WildTest(Shown):
     Parameters
     ----------
     statistic : float
-        The CR1 t.
+        The CR1 t of one hypothesis; of several the Wald statistic over their number, F.
     p_value : float
         Two-sided: the share of draws at least as extreme, ties counted.
-    interval : tuple of float
+    p_equal_tailed : float
+        Twice the smaller tail; NaN for several hypotheses.
+    interval : tuple of float, or None
         Values of the combination of parameters whose p-value is above `alpha`; an end is infinite where p never falls
-        to it.
+        to it. None for several hypotheses.
     draws : int
         Weight vectors used.
     enumerated : bool
@@ -81,7 +86,7 @@ class WildTest(Shown):
     seed : int or None
         Of the draws; None for a Generator, or where nothing was drawn.
     estimate : float
-        The combination of parameters.
+        The combination of parameters; NaN for several hypotheses.
     by : str
         The clustering that was given the weights; of crossed ones that with the largest p-value.
     n_clusters : int
@@ -102,7 +107,8 @@ class WildTest(Shown):
 
     statistic: float
     p_value: float
-    interval: tuple[float, float]
+    p_equal_tailed: float
+    interval: tuple[float, float] | None
     draws: int
     enumerated: bool
     weights: WildWeightsName
@@ -129,13 +135,15 @@ class WildTest(Shown):
             ("Weights", f"{self.weights}, by {self.by} ({self.n_clusters} clusters)"),
             ("Draws", f"{self.draws} ({how})"),
             ("Residuals", "under the null"),
-            ("t (CR1)", fixed(self.statistic, 3)),
+            ("t (CR1)" if self.interval else "F (CR1)", fixed(self.statistic, 3)),
             ("p", p_value(self.p_value)),
         ]
         if len(self.p_by_axis) > 1:
             facts.append(("p by axis", ", ".join(f"{name} {p_value(p)}" for name, p in self.p_by_axis)))
-        facts.append(("Estimate", number(self.estimate)))
-        facts.append((f"{1 - self.alpha:.4g} interval", " to ".join(map(number, self.interval))))
+        if self.interval is not None:
+            ends = " to ".join(map(number, self.interval))
+            facts += [("p, equal-tailed", p_value(self.p_equal_tailed)), ("Estimate", number(self.estimate))]
+            facts.append((f"{1 - self.alpha:.4g} interval", ends))
         return Summary("Wild cluster bootstrap", tuple(facts), (), tuple(text for _, text in self.notes))
 
 
@@ -158,8 +166,9 @@ class WildTested:
 
         Parameters
         ----------
-        null : str, dict or array_like, shape (1, n_params), optional
-            A hypothesis as in `t_test`: "A - B = 0.1". By default that the intercept is 0, or the only parameter.
+        null : str, dict or array_like, shape (q, n_params), optional
+            Hypotheses as in `t_test`: "A - B = 0.1", or several with commas between them. By default that the intercept
+            is 0, or the only parameter.
         draws : int, default 9999
             Weight vectors to draw; all are taken, once each, where there are no more.
         weights : {"auto", "rademacher", "webb"}, optional
@@ -179,7 +188,9 @@ class WildTested:
         NotAvailableError
             If the estimate is not of means or least squares, or of a finite benchmark.
         ArgumentError, ArgumentTypeError
-            If rows are taken as independent, an option is unknown, or `null` is not one hypothesis.
+            If rows are taken as independent, an option is unknown, or `null` is needed and left out.
+        TooFewClustersError
+            If a joint test has as many hypotheses as clusters, or more.
 
         Notes
         -----
@@ -219,28 +230,35 @@ class WildTested:
                 raise ArgumentError(f'`null` must say what is tested, such as "{example}".', parameter="null")
         hypotheses = parse_contrasts(null, estimate.names)
         C, value = hypotheses.matrix, hypotheses.value
-        if len(C) > 1:
-            raise ArgumentError(
-                f"`null` must be one hypothesis; got {len(C)}. Test each by itself, or all at once by `wald_test`."
-            )
+        refuse_dependent(C)
         cov = assemble(estimate, axes, ResolvedCov("CR1", self.cov.options.ssc, "min", "max"))
         # Fewest clusters first, which stands for ties.
         carriers = sorted(range(len(cov.axes)), key=lambda axis: cov.one_way[axis].n_clusters)
-        at, undefined = float(C[0] @ estimate.params), next(filter(None, cov.reasons(C)), "")
-        drawing = _Drawing(estimate, cov, C, at - float(value[0]))
+        if len(C) >= cov.one_way[carriers[0]].n_clusters:
+            raise TooFewClustersError(
+                f"a joint test needs more clusters than hypotheses; got {len(C)} hypotheses and "
+                f"{cov.one_way[carriers[0]].n_clusters} clusters. Test fewer at a time.",
+                count=len(C),
+            )
+        drawing = _Drawing(estimate, cov, C, C @ estimate.params - value)
+        undefined, single = next(filter(None, cov.reasons(C)), ""), len(C) == 1
+        statistic = np.nan if undefined else drawing.statistic()
+        if not undefined and np.isnan(statistic):
+            undefined = "the covariance of these contrasts is singular"
         text = f"no test, because {undefined}; statistic, p-value and interval are NaN."
-        name = hypotheses.names[0]
+        pairs = zip(hypotheses.names, value, strict=True)
         test = WildTest(
-            statistic=np.nan if undefined else drawing.gap / float(np.sqrt(cov.variance(C)[0])),
+            statistic=statistic,
             p_value=np.nan,
-            interval=(np.nan, np.nan),
+            p_equal_tailed=np.nan,
+            interval=(np.nan, np.nan) if single else None,
             draws=draws,
             enumerated=False,
             weights=weights,
-            null=name if "=" in name else f"{name} = {value[0]:g}",
+            null=", ".join(name if "=" in name else f"{name} = {c:g}" for name, c in pairs),
             alpha=alpha,
             seed=printed,
-            estimate=at,
+            estimate=float(C[0] @ estimate.params) if single else np.nan,
             by="",
             n_clusters=0,
             notes=((ZeroVarianceWarning, text),) if undefined else (),
@@ -250,10 +268,11 @@ class WildTested:
         largest = max(tests, key=lambda test: test.p_value)
         notes: tuple[Note, ...] = next(filter(None, (test.notes for test in tests)), ())
         issue(notes)
-        low, high = zip(*(test.interval for test in tests), strict=True)
+        ends = [test.interval for test in tests if test.interval is not None]
         return replace(
             largest,
-            interval=(min(low), max(high)),
+            p_equal_tailed=max(test.p_equal_tailed for test in tests),
+            interval=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
             p_by_axis=tuple((test.by, test.p_value) for test in tests),
             notes=notes,
         )
@@ -261,12 +280,18 @@ class WildTested:
 
 @dataclass(frozen=True, eq=False)
 class _Drawing:
-    """A hypothesis C theta = c, whose statistics are drawn."""
+    """Hypotheses C theta = c, whose statistics are drawn."""
 
     estimate: Estimate
     cov: Covariance
-    C: FloatArray  # (1, n_params)
-    gap: float  # C theta - c
+    C: FloatArray  # (q, n_params)
+    gap: FloatArray  # (q,): C theta - c
+
+    def statistic(self) -> float:
+        """Of the data: t of one hypothesis; of several F, by the sum of the one-way variances. NaN without one."""
+        if self.gap.size == 1:
+            return float(self.gap[0] / np.sqrt(self.cov.variance(self.C)[0]))
+        return float(wald_quadratic(self.gap, self.C @ self.cov.sum_one_way @ self.C.T)) / self.gap.size
 
     def factors(self, terms: Sequence[Term]) -> FloatArray:
         """CR1 factor of each term, shape (n_terms,)."""
@@ -276,7 +301,7 @@ class _Drawing:
 
 def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> WildTest:
     """The test in which the clusters of one axis carry the weights, drawn from the streams of `base`."""
-    cov, term, kind = drawing.cov, drawing.cov.one_way[carrier], test.weights
+    cov, gap, term, kind = drawing.cov, drawing.gap, drawing.cov.one_way[carrier], test.weights
     if kind == "auto":
         kind = "webb" if term.n_clusters <= WEBB_UP_TO else "rademacher"
     every = vectors(kind, term.n_clusters, test.draws)
@@ -287,6 +312,13 @@ def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> Wi
     if test.notes:
         return test
     blocks = wild_blocks(kind, term.n_clusters, n, enumerated, base)
+    if gap.size > 1:
+        factors, least = drawing.factors(cov.one_way), test.statistic * gap.size * (1 - EQUAL) ** 2
+        less = [
+            np.count_nonzero(wald_quadratic(numerator, np.einsum("t,tijn->nij", factors, squares)) < least)
+            for numerator, squares in _draws(drawing, carrier, cov.one_way, blocks)
+        ]  # a draw whose covariance is singular is as extreme as can be
+        return replace(test, p_value=share(n - int(sum(less)), n, enumerated), notes=_notes(test, 0.0))
     parts = list(_draws(drawing, carrier, cov.pieces, blocks))
     numerator = np.concatenate([part[0] for part in parts]).T
     square = np.concatenate([part[1] for part in parts], axis=3)
@@ -294,18 +326,24 @@ def _axis_test(test: WildTest, drawing: _Drawing, carrier: int, base: int) -> Wi
     rules = subset_signs([term.dims for term in cov.pieces]) * drawing.factors(cov.pieces)
     powers = [rules @ square[:, a, b] for a, b in ((0, 0), (0, 1), (1, 1))]
     drawn = Drawn(numerator, np.stack(powers, axis=1), float(cov.variance(drawing.C)[0]), enumerated)
-    d, centre = drawing.gap, test.estimate
+    d, centre = float(gap[0]), test.estimate
     # The ends are looked for beside the gaps of the value 0 and of the hypothesised one.
     low, high = drawn.gaps(float(np.sqrt(drawn.variance)), test.alpha, (centre, d))
-    return replace(test, p_value=drawn.p(d), interval=(centre - high, centre - low), notes=_notes(test, drawn.p_far()))
+    return replace(
+        test,
+        p_value=drawn.p(d),
+        p_equal_tailed=drawn.p_equal_tailed(d, test.statistic),
+        interval=(centre - high, centre - low),
+        notes=_notes(test, drawn.p_far()),
+    )
 
 
 def _draws(
     drawing: _Drawing, carrier: int, terms: Sequence[Term], blocks: Iterator[FloatArray]
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Numerators (n_draws, 2), the constant and the slope in d, and squares and products of u, in blocks of draws.
+    """Numerators (n_draws, n) and, for each term, squares and products of u (n_terms, n, n, n_draws), in blocks.
 
-    The second have the shape (n_terms, 2, 2, n_draws).
+    n are the hypotheses; of one hypothesis the constant and the slope in d.
     """
     axes, carried = drawing.cov.axes, drawing.cov.axes[carrier]
     sums, forms = dict[Axis, tuple[FloatArray, FloatArray, FloatArray]](), list[SquareForm]()
@@ -323,35 +361,39 @@ def _draws(
 
 
 def _cluster_sums(drawing: _Drawing, by: Axis) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of the clusters of `by` L s_g (G, 2) and M s_g (G, 2, k), constant and slope in d; and L G_g (G, k)."""
-    estimate = drawing.estimate
+    """Of the clusters of `by`: L s_g (G, n), M s_g (G, n_sets, k), and leverages L G_g (G, q, k).
+
+    Two sets of scores, the constant and the slope in d, of one hypothesis; of several the scores at their gap.
+    """
+    estimate, gap = drawing.estimate, drawing.gap
     assert estimate.refit is not None
     assert estimate.coefficient_map is not None
-    a, M = dense(drawing.C @ estimate.coefficient_map)[0], estimate.refit.inverse_gram
+    C, M = dense(drawing.C @ estimate.coefficient_map), estimate.refit.inverse_gram
     cells, columns = M.ndim == 1, np.arange(len(M))
     if cells:
         # Cells do not depend on each other, so that those of no hypothesis drop out.
-        columns = np.flatnonzero(a)
-        a, M = a[columns], np.diag(M[columns])
-    L = a @ M
-    P = L / (L @ a)
+        columns = np.flatnonzero(np.any(C != 0, axis=0))
+        C, M = C[:, columns], np.diag(M[columns])
+    L = C @ M
+    P = np.linalg.solve(L @ C.T, L).T  # M C'(C M C')^-1
     scores, leverage = [], []
     for block in estimate.scores.cells(by):
         S = dense(block.totals[:, columns])
         if cells:
             weight = dense(compressed(block.gram)[:, columns])
-            pull, part = weight * P, weight * L
+            pull, part = weight[:, :, None] * P, weight[:, None, :] * L
         else:
             pull, part = block.gram @ P, L @ block.gram
         leverage.append(part)
-        scores.append(np.stack([S, pull], axis=1))
+        scores.append(np.stack([S, pull[:, :, 0]] if gap.size == 1 else [S + pull @ gap], axis=1))
     s = np.concatenate(scores)
-    return s @ L, s @ M, np.concatenate(leverage)
+    return (s @ L.T).reshape(len(s), -1), s @ M, np.concatenate(leverage)
 
 
-# What sums of u_a u_b over the clusters of a term are made of, a and b the constant or the slope. With u = F v - H p, p
-# the sum of v_g M s_g, u'u = v'F'F v - 2 v'F'H p + p'H'H p: products of cluster sums alone. F_a'F_b is (n_carriers,)
-# where it is diagonal, or (n_carriers, n_carriers); F'H (n_carriers, 2, k); H'H (k, k).
+# What sums of u_a u_b over the clusters of a term are made of, of each pair of the n. With u = F v - H p, p the sum of
+# v_g M s_g, u'u = v'F'F v - 2 v'F'H p + p'H'H p: products of cluster sums alone. F_a'F_b is (n_carriers,) where it is
+# diagonal, or (n_carriers, n_carriers); F_a'H_b (n_carriers, n, q, k), of one hypothesis the same H for all; H_a'H_b
+# (q, q, k, k).
 SquareForm: TypeAlias = tuple[dict[tuple[int, int], Matrix], FloatArray, FloatArray]
 
 
@@ -361,7 +403,7 @@ def _square_form(
     """The form of a term whose clusters meet those that carry weights at (cluster, carrier)."""
     F = [sparse.csr_array((column, (cluster, carrier)), shape=shape) for column in effect.T]
     member = sparse.csr_array((np.ones(cluster.size), (cluster, np.arange(cluster.size))))
-    H = dense(member @ leverage)
+    H = [dense(member @ leverage[:, i]) for i in range(leverage.shape[1])]
     first = dict[tuple[int, int], Matrix]()
     for a, b in combinations_with_replacement(range(len(F)), 2):
         product = (F[a].T @ F[b]).tocsr()
@@ -369,18 +411,22 @@ def _square_form(
         first[a, b] = product.diagonal() if cluster.size == shape[0] else product
         if cluster.size > shape[0] and faster_dense(product):
             first[a, b] = dense(product)
-    return first, np.stack([dense(f.T @ H) for f in F], axis=1), H.T @ H
+    mixed = np.stack([np.stack([dense(f.T @ h) for h in H], axis=1) for f in F], axis=1)
+    return first, mixed, np.array([[left.T @ right for right in H] for left in H])
 
 
 def _squares(form: SquareForm, V: FloatArray, pulled: FloatArray) -> FloatArray:
-    """Sums over clusters of u_a u_b under each row of weights, (2, 2, n_draws); `pulled` (n_draws, 2, k)."""
+    """Sums over clusters of u_a u_b under each row of weights, (n, n, n_draws); `pulled` (n_draws, n_sets, k)."""
     every, mixed, gram = form
-    mixed = (V @ mixed.reshape(V.shape[1], -1)).reshape(-1, *mixed.shape[1:])
-    squares = np.empty((2, 2, len(V)))
+    n, q, k = mixed.shape[1:]
+    pulled = np.broadcast_to(pulled, (len(V), n, k))
+    mixed = (V @ mixed.reshape(V.shape[1], -1)).reshape(-1, n, q, k)
+    squares = np.empty((n, n, len(V)))
     for (a, b), first in every.items():
         terms = (V * V) @ first if first.ndim == 1 else np.einsum("vg,vg->v", V @ first, V)
-        across = np.sum(mixed[:, a] * pulled[:, b] + mixed[:, b] * pulled[:, a], axis=1)
-        square = terms - across + np.sum((pulled[:, a] @ gram) * pulled[:, b], axis=1)
+        i, j = (a, b) if q > 1 else (0, 0)
+        across = np.sum(mixed[:, a, j] * pulled[:, b] + mixed[:, b, i] * pulled[:, a], axis=1)
+        square = terms - across + np.sum((pulled[:, a] @ gram[i, j]) * pulled[:, b], axis=1)
         squares[a, b] = squares[b, a] = np.where(square > ROUNDING * terms, square, 0.0) if a == b else square
     varies = np.einsum("aan->an", squares) > 0
     return np.asarray(squares * (varies[:, None] & varies))

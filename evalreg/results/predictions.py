@@ -1,4 +1,4 @@
-"""What a regression says beyond its coefficients: predictions, slopes, comparisons, and tests of terms."""
+"""What a regression says beyond its coefficients: predictions, slopes, comparisons, tests of terms, and a figure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from evalreg.estimate import Estimate
 from evalreg.inference.intervals import joint_test
 from evalreg.inference.wald import NO_DOF, JointTest, critical_value, few_notes, joint_test_p
 from evalreg.numerics.limits import EQUAL
+from evalreg.report.axes import FigSize, predictions_axes
+from evalreg.report.summaries import covariance_text
+from evalreg.report.tables import level_text
 from evalreg.results.algebra import Algebra
 from evalreg.results.fitted import FittedModel, model_of
 
 if TYPE_CHECKING:
-    pass
+    from matplotlib.axes import Axes
 
 # Averages of the mean over the rows of groups, shape (n_groups,), and their derivatives, shape (n_groups, k).
 Averages: TypeAlias = tuple[FloatArray, FloatArray]
@@ -474,3 +477,51 @@ def _compared(fitted: FittedMean, name: str, contrast: Any) -> list[tuple[str, A
         return [(f"{level} - {first}", level, first) for level in others]
     x, step = fitted.frame[name].to_numpy(dtype=float), 1.0 if contrast is None else contrast
     return [(f"{step:+g}", x + step / 2, x - step / 2)]
+
+
+# The figure
+
+# Values of a number along the axis.
+N_VALUES = 25
+OVERLAP = "Overlapping intervals are not a test of a difference: `avg_comparisons` is. "
+
+
+def plot_predictions(
+    results: Any, by: str | list[str] | dict[str, Any], alpha: float, figsize: FigSize, ax: Axes | None
+) -> Axes:
+    """The figure of `Results.plot("predictions")`: the `avg_predictions` along a covariate, a second one in colour."""
+    fraction("alpha", alpha)
+    names = [by] if isinstance(by, str) else list(by)
+    if not 1 <= len(names) <= 2:
+        raise errors.ArgumentError(
+            f"`by` must name one covariate, or two: along the axis and in colour; got {len(names)}."
+        )
+    grid = plotted_values(results.estimate, by, names)
+    averages = results.avg_predictions(variables=grid)
+    places = list(product(*grid.values()))
+    table = pd.DataFrame({"x": [place[0] for place in places], "estimate": averages.params.to_numpy()})
+    table[["lower", "upper"]] = averages.conf_int(alpha).to_numpy()
+    if len(names) == 2:
+        table["group"] = [f"{place[1]:g}" if isinstance(place[1], float) else str(place[1]) for place in places]
+    dof = averages.dof[np.isfinite(averages.dof)]
+    said = f", with {dof.min():.3g} to {dof.max():.3g} degrees of freedom" if len(dof) else ""
+    note = f"{level_text(alpha)} interval of each average{said}; every row is put at these values, its others "
+    return predictions_axes(
+        table,
+        xlabel=names[0],
+        ylabel=f"expected {results.estimate.about.outcome}",
+        legend=names[1] if len(names) == 2 else "",
+        note=f"{note}as they are. {OVERLAP if len(names) == 2 else ''}Standard errors: {covariance_text(results.cov)}.",
+        figsize=figsize,
+        ax=ax,
+    )
+
+
+def plotted_values(estimate: Any, by: Any, names: list[str]) -> dict[str, list[Any]]:
+    """Values of the covariates: those given, all levels of labels, a grid of the number along the axis."""
+    fitted, x = fitted_groups(estimate, None), names[0]
+    values = dict.fromkeys(names) | (by if isinstance(by, dict) else {})
+    if values[x] is None and x in fitted.frame and not fitted.labels(x):
+        column = fitted.frame[x].to_numpy(dtype=float)
+        values[x] = np.linspace(column.min(), column.max(), N_VALUES).tolist()
+    return covariate_values(fitted, values)

@@ -39,7 +39,7 @@ from evalreg.results.bridge import line_of, to_statsmodels
 from evalreg.results.document import board_of, checked_levels, dropped_counts, results_document, written
 from evalreg.results.gate import Gate, decided
 from evalreg.results.multiple_models import MultipleModels
-from evalreg.results.predictions import Predicted
+from evalreg.results.predictions import Predicted, plot_predictions
 from evalreg.results.reporting import report_page, write_report
 from evalreg.results.sources import methods_text
 
@@ -682,6 +682,7 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         alpha: float = 0.05,
         adjust: PairAdjustName | None = "single-step",
         ranks: bool | None = None,
+        by: str | list[str] | dict[str, Any] | None = None,
         seed: Seed = 0,
         figsize: FigSize = None,
         ax: Axes | None = None,
@@ -692,10 +693,11 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
 
         Parameters
         ----------
-        kind : {"estimates", "pairs", "inflation", "dependence"}, optional
+        kind : {"estimates", "pairs", "inflation", "dependence", "predictions"}, optional
             "estimates", the default: intervals of each and of all at once, and the ranks that are not excluded.
             "pairs": the differences of all pairs. "inflation": standard errors by clustering, over naive ones.
-            "dependence": those against intraclass correlations, the table of `dependence`.
+            "dependence": those against intraclass correlations, the table of `dependence`. "predictions": the
+            averages of `avg_predictions` along a covariate of a regression.
         alpha : float, default 0.05
             Level of intervals, ranks and marks.
         adjust : {"single-step", "holm", "fdr_bh", "bonferroni"} or None, optional
@@ -703,6 +705,10 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         ranks : bool, optional
             Whether "estimates" is sorted from the best down with ranks beside it; by default it is for means by model,
             while coefficients and contrasts stay in their order with a line at zero.
+        by : str, list of str or dict, optional
+            Of "predictions": one covariate of the formula, or two: the first along the axis, the second in colour, with
+            at most six levels. Every row is put at its values, the other covariates as they are. A number along the
+            axis is shown at 25 values between its smallest and its largest; a dict gives the values.
         seed : int or Generator, default 0
             Of the simulation behind simultaneous intervals, ranks and "single-step".
         figsize : float or (float, float), optional
@@ -728,11 +734,13 @@ class Results(Bootstrapped, WildTested, Predicted, Diagnosed, MultipleModels, Pr
         >>> import evalreg as er
         >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
         >>> results = er.fit("score ~ n_words + subject", log, groups="passage")
-        >>> ax = results.plot()
-        >>> [label.get_text() for label in ax.get_yticklabels()][0]
-        'Intercept'
+        >>> ax = results.plot("predictions", by=["n_words", "subject"])
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['history', 'law', 'medicine', 'physics']
         """
-        return plot_results(self, kind, alpha, adjust, ranks, seed, figsize=figsize, ax=ax)
+        if by is not None and kind == "predictions":
+            return plot_predictions(self, by, alpha, figsize, ax)
+        return plot_results(self, kind, alpha, adjust, ranks, by, seed, figsize=figsize, ax=ax)
 
     def _series(self, values: FloatArray) -> pd.Series:
         # A view each, so that who names the index of one names that alone.

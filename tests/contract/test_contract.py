@@ -775,18 +775,17 @@ def test_a_bootstrap_estimates_anew_with_the_weights_that_it_draws(case):
     # An engine has its clusters in the order of their labels.
     frame = case.frame().sort_values("passage", kind="stable", ignore_index=True)
     passage, labels = pd.factorize(frame["passage"])
-    [weights] = next(boot_chunks([len(labels)], 3, block_stream(0, 0)))
+    [weights] = next(boot_chunks("bayesian", [len(labels)], 3, block_stream(0, 0)))
     for engine in (None, "polars lazy") if case.lazy else (None,):
         prepared = case.prepare(frame)
         results = case.run(prepared if engine is None else LAZY[engine](prepared), "passage", None)
         try:
-            drawn = results.bootstrap(draws=3, alpha=0.5).draws
+            drawn = results.bootstrap(draws=3, weights="bayesian", alpha=0.5).draws
         except er.errors.NotAvailableError as refusal:
             assert "bootstrap" in str(refusal)
             continue
         for found, weight in zip(drawn, weights, strict=True):
-            drawn_rows = weight[passage] > 0
-            anew = case.fit_held(frame[drawn_rows], "passage", weight[passage][drawn_rows]).params
+            anew = case.fit_held(frame, "passage", weight[passage]).params
             if results.estimate.refit.step:
                 # One Newton step is nearer to the estimate anew than the estimate is.
                 assert np.max(np.abs(found - anew)) < 0.5 * np.max(np.abs(results.params - anew))

@@ -336,13 +336,10 @@ class Covariance:
         variance = self.variance()
         if self.repaired is not None:
             matrix = self.repaired.copy()
-            np.fill_diagonal(matrix, variance)
         else:
-            together = self.sum_one_way
-            spread = np.sqrt(np.diag(together))
-            scale = quotient(np.sqrt(variance), spread, 0.0)
-            matrix = together * np.outer(scale, scale)
-            np.fill_diagonal(matrix, variance)
+            scale = quotient(np.sqrt(variance), np.sqrt(np.diag(self.sum_one_way)), 0.0)
+            matrix = self.sum_one_way * np.outer(scale, scale)
+        np.fill_diagonal(matrix, variance)
         unknown = np.isnan(variance)
         matrix[unknown, :] = matrix[:, unknown] = np.nan
         return frozen(matrix)

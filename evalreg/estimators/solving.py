@@ -120,7 +120,8 @@ def _in_moments(design: Design, labels: Labels, weights: FloatArray | None, by: 
     if not np.all(spread > 0):
         return None
     largest = np.append(1.0, np.maximum(high - centre, centre - low) / spread)
-    rows = CodedRows(n, design.cell, n_cells, numbers, centre, spread, largest)
+    # Columns of the frame may be written to before rows are looked at again.
+    rows = CodedRows(n, design.cell, n_cells, tuple(map(np.array, numbers)), centre, spread, largest)
     # Where there is a constant, it takes the mean of the scores.
     level = float(y.mean()) if design.constant >= 0 else 0.0
     known = {} if by is None else {by: rows.pair_sums(labels.codes(by), weights, y, level)}

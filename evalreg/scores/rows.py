@@ -212,16 +212,12 @@ class Clusters:
 
     def grams(self) -> FloatArray:
         """X_g'W X_g, shape (n_clusters, k, k)."""
-        k, n = self.rows.shape[1], self.starts.size - 1
-        grams = np.empty((n, k, k))
-        if k >= MANY_COLUMNS:
-            for gram, (begin, end) in zip(grams, pairwise(self.starts), strict=True):
-                np.matmul(self.rows[begin:end].T, self.rows[begin:end], out=gram)
-            return grams
-        columns, place = np.ascontiguousarray(self.rows.T), np.repeat(np.arange(n), self.counts)
-        for i in range(k):
-            for j in range(i + 1):
-                grams[:, i, j] = grams[:, j, i] = np.bincount(place, columns[i] * columns[j], n)
+        rows, k = self.rows, self.rows.shape[1]
+        if k < MANY_COLUMNS:
+            return np.stack([sums_of_rows(rows * column[:, None], self.starts) for column in rows.T], axis=1)
+        grams = np.empty((self.starts.size - 1, k, k))
+        for gram, (begin, end) in zip(grams, pairwise(self.starts), strict=True):
+            np.matmul(rows[begin:end].T, rows[begin:end], out=gram)
         return grams
 
     def parted(self) -> tuple[NarrowClusters | None, Blocks]:
@@ -509,22 +505,19 @@ class CodedRows:
         """
         key, size = (self.cell, self.n_cells) if codes is None else (codes.codes, codes.n_clusters)
         K = len(self.numbers) + 1
-        places = [(i, j) for i in range(K + (outcome is not None)) for j in range(min(i + 1, K))]
-        sums = np.zeros((len(places), size))
+        sums = np.zeros((K + 1, K, size))
         for rows in parts_of(self.n_rows, max(CACHED, size)):
             w = reduce(_product, (weight[rows] for weight in weights if weight is not None), None)
             u = [None, *self.parts(rows)[1:], None if outcome is None else outcome[rows] - level]
             weighted = [_product(w, part) for part in u]
             code = np.zeros(rows.stop - rows.start, np.intp) if key is None else key[rows].astype(np.intp, copy=False)
-            for total, (i, j) in zip(sums, places, strict=True):
-                total += np.bincount(code, _product(weighted[i], u[j]), size)
-        M, m = np.zeros((size, K, K)), np.zeros((size, K))
-        for (i, j), total in zip(places, sums, strict=True):
-            if i < K:
-                M[:, i, j] = M[:, j, i] = total
-            else:
-                m[:, j] = total
-        return M, m
+            for i in range(K + (outcome is not None)):
+                for j in range(min(i + 1, K)):
+                    sums[i, j] += np.bincount(code, _product(weighted[i], u[j]), size)
+        above, below = np.triu_indices(K, 1)
+        sums[above, below] = sums[below, above]
+        by_code = np.ascontiguousarray(np.moveaxis(sums, 2, 0))
+        return by_code[:, :K], by_code[:, K]
 
     def pair_sums(self, codes: Codes, weights: FloatArray | None, outcome: FloatArray, level: float) -> PairSums:
         """The same by (cluster, cell)."""

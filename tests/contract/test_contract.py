@@ -472,7 +472,7 @@ def test_groups_by_array_series_and_dict_are_the_column(case):
 
 
 def _written_through(frame):
-    for name in ("score", "passage", "subject", "judge", "question"):
+    for name in ("score", "passage", "subject", "judge", "question", "words"):
         with contextlib.suppress(ValueError):  # Under copy-on-write such arrays are read-only.
             frame[name].values[:] = frame[name].to_numpy()[::-1].copy()
 

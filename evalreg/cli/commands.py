@@ -177,6 +177,15 @@ COMMANDS = (
         examples="  evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05",
     ),
     Command(
+        "plan precision",
+        "rows that the interval of one score needs",
+        ("plan.precision",),
+        "half_width rate variance deff icc cluster_size",
+        verb="precision",
+        reads=False,
+        examples="  evalreg plan precision --half-width 0.03 --rate 0.7 --deff 2.5",
+    ),
+    Command(
         "report",
         "one HTML page with answer, tables, figures and methods; or Markdown",
         ("mean", "compare", *_BOARDS),

@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments[:2] == ["plan", "precision"]:
+        arguments = ["plan precision", *arguments[2:]]
     try:
         if not arguments:  # a script whose words got lost must not pass for a gate that held
             _complain(build_parser().format_help())

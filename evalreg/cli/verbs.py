@@ -444,6 +444,18 @@ def _plan_sentence(table: Any, request: Request, of: str) -> str:
     )
 
 
+def precision(request: Request) -> Reply:
+    """Rows that the interval of one score needs."""
+    if ("rate" in request.options) == ("variance" in request.options):
+        raise ArgumentError("a plan needs one of --rate (of 0/1 scores) and --variance. --rate 0.5 is the safe side.")
+    if "half_width" not in request.options:
+        raise ArgumentError("`half_width` must be half of the length of the interval.", parameter="half_width")
+    plan = er.plan.precision(**request.of("plan.precision"))
+    clusters = "" if plan.n_clusters is None else f" in {plan.n_clusters:,} clusters"
+    sentence = f"You need about {plan.n:,} rows{clusters} for an interval of +- {plan.half_width:g}."
+    return Reply(plan, sentence=sentence)
+
+
 def demo(request: Request) -> Reply:
     """The demonstration, or its logs as files."""
     from evalreg.cli import demo as demonstration

@@ -15,6 +15,14 @@ LEVELS = (0.3, 0.1, 0.05, 0.01, 1e-4)
 SEARCHED = 1e-6
 
 
+# Each estimate under one clustering, the next under the next; under the others where time does not matter.
+CLUSTERED = [
+    pytest.param(case, groups, marks=() if (i + j) % 3 == 0 else pytest.mark.slow, id=f"{case.name}-{groups}")
+    for i, case in enumerate([*CASES, *DERIVED])
+    for j, groups in enumerate([None, "passage", "passage + judge"])
+]
+
+
 def held(ends: np.ndarray, value: float) -> np.ndarray:
     """Whether intervals, shape (n_levels, 2), hold a value."""
     return (ends[:, 0] <= value) & (value <= ends[:, 1])
@@ -27,8 +35,7 @@ def values_near(results: er.Results, place: int) -> np.ndarray:
     return np.append(around[np.isfinite(around)], [-0.1, 0.0, 1.0])
 
 
-@pytest.mark.parametrize("groups", [None, "passage", "passage + judge"])
-@pytest.mark.parametrize("case", [*CASES, *DERIVED], ids=lambda case: case.name)
+@pytest.mark.parametrize(("case", "groups"), CLUSTERED)
 def test_a_value_is_rejected_just_where_the_interval_leaves_it_out(case, groups):
     frame = case.frame()
     try:

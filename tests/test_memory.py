@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -115,3 +117,14 @@ def test_means_and_a_regression_take_no_more_than_is_counted(by):
     means, regression = map(float, done.stdout.split())
     assert 0 < means < COVARIANCES * 8 * by**2 + 40e6
     assert 0 < regression < 8 * k * n * (DESIGNS + GRAMS) + 40e6
+
+
+def test_a_covariance_that_is_kept_alone_lets_go_of_its_estimate():
+    log = _log(5, 2000)
+    for formula in ("score ~ 1", "score ~ code", "score ~ cat", "score ~ g"):
+        results = er.fit(formula, log, groups="g")
+        estimate, cov = weakref.ref(results.estimate), results.cov
+        assert cov.naive.shape == cov.matrix.shape
+        del results
+        gc.collect()
+        assert estimate() is None, formula

@@ -291,7 +291,14 @@ class Covariance:
     @property
     def naive(self) -> FloatArray:
         """The covariance for independent rows, shape (n_params, n_params)."""
-        return self._once("naive", None, lambda: frozen(self.independent()))
+
+        def made() -> FloatArray:
+            matrix = frozen(self.independent())
+            # The rows, which it may have needed, are let go.
+            object.__setattr__(self, "independent", partial(np.array, matrix))
+            return matrix
+
+        return self._once("naive", None, made)
 
     def _once(self, name: str, contrasts: Matrix | None, make: Callable[[], T]) -> T:
         """What is made of contrasts; of the parameters themselves, for which nearly every statement asks, once."""
@@ -568,19 +575,18 @@ class Covariance:
         C, parts = None if contrasts is None else self._contrasts(contrasts), []
         for source in self._sources:
             sides = source.sides(C)
-            if not sides.rows.size:
-                continue
             scored_C = self._contrasts(C)[sides.rows]
             lost = self._lost(scored_C) | self._withheld(scored_C)
             seen = variance[sides.rows]
             held = (seen > 0) | (~lost if source.signed else seen == 0)
             sides, scored_C = sides.chosen(held), scored_C[held]
+            if not sides.rows.size:
+                continue
             V = self.pieces[term].variance(scored_C) / sides.scale**2
             V = np.where(LAST_DIGITS * np.abs(squared_entries(scored_C) @ np.diag(self.naive)) < V, V, 0.0)
             null = source.null_variance(sides, V, self.main_axis)
             parts.append(Scored(sides.rows, sides.scale, term if self.summed else 0, null))
-        scored = Scored.joined(parts) if parts else None
-        return scored if scored is not None and scored.rows.size else None
+        return Scored.joined(parts) if parts else None
 
     @property
     def main_axis(self) -> Axis | None:

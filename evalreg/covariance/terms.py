@@ -520,8 +520,8 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
     # A pass over the rows, which few statements about clusters need where there is a bound.
-    naive, most = cache(partial(naive_term, estimate)), _most_naive(estimate)
     clustered = bool(axes) and options.kind.needs_clusters
+    naive, most = cache(partial(naive_term, estimate)), _most_naive(estimate) if clustered else None
     if clustered:
         terms = [one_term(estimate, axes, dims, options, naive) for dims in subsets(len(axes))]
         solved_again = estimate.kind == "board" and estimate.refit is not None and estimate.refit.leave_out is not None
@@ -549,8 +549,8 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         axes=axes if clustered else (),
         n_clusters=n_clusters,
         pieces=tuple(terms),
-        independent=lambda: naive().matrix,
-        most_naive=most if clustered else None,
+        independent=partial(np.array, naive().matrix) if most is None else lambda: naive().matrix,
+        most_naive=most,
         smallest_dof=smallest_dof,
         # An interval in [0, 1] can take the place of a variance of zero: of means of cells, or by the family.
         bounded=estimate.bounded and (estimate.cells is not None or family.own_range),

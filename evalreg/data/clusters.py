@@ -51,9 +51,11 @@ def spelled_alike(labels: Iterable[object]) -> list[tuple[str, str]]:
     pairs = []
     for label in labels:
         if isinstance(label, str):
-            spelled: object = "".join(unicodedata.normalize("NFKC", label).casefold().split())
-            with suppress(InvalidOperation):
-                spelled = Decimal(str(spelled))
+            text = "".join(unicodedata.normalize("NFKC", label).casefold().split())
+            spelled: object = text
+            with suppress(InvalidOperation):  # Decimal takes underscores for nothing
+                number = Decimal(text.replace("_", " "))
+                spelled = number if number.is_finite() else text
             earlier = first.setdefault(spelled, label)
             if earlier != label:
                 pairs.append((earlier, label))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from scipy import stats
 
 import evalreg as er
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*share their value with others")
 ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "whole scores to ten": lambda z: np.clip(np.round(6.5 + 2 * z), 1, 10),
     "tokens in hundreds": lambda z: np.round(np.exp(5 + 0.8 * z) / 100) * 100,
@@ -117,3 +119,18 @@ def test_tied_rows_of_unequal_weights_stand_in_no_order(rng):
     for q in (0.3, 0.5, 0.8):
         both = [er.quantile(rows, "score", q, weights="w", groups="c").bse for rows in (frame, frame[::-1])]
         np.testing.assert_allclose(*both, rtol=1e-9)
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9])
+def test_of_models_whose_values_stand_in_heaps_it_is_said_and_of_no_others(q):
+    rng = np.random.default_rng(3)
+    for rounded in ROUNDINGS.values():
+        log = log_of(rounded(pairs(rng, 150)))
+        with pytest.warns(er.errors.EvalregWarning, match="share their value with others"):
+            er.quantile(log, "x", q, by="model", groups="item")
+        with warnings.catch_warnings():  # of one model nothing is compared
+            warnings.simplefilter("error")
+            er.quantile(log[log["model"] == "a"], "x", q, groups="item")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        er.quantile(log_of(np.round(1000 * np.exp(pairs(rng, 150)))), "x", q, by="model", groups="item")

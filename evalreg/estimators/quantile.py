@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Unpack
@@ -10,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from evalreg.checks import FloatArray, fraction
+from evalreg.checks import FloatArray, few_of, fraction
 from evalreg.choices import EstimatorOptions, MissingName
 from evalreg.covariance.options import requested_options
 from evalreg.data.clusters import Groups
-from evalreg.errors import ConstantScoreError
+from evalreg.errors import ConstantScoreError, EvalregWarning, Note
 from evalreg.estimate import About, Inverted, on_one_side
 from evalreg.estimators.cells import Linearized, Split, linearized_estimate, notes_by, split_rows, titled
 from evalreg.numerics.limits import ROUNDING
@@ -244,4 +245,27 @@ def quantile(
     estimate = linearized_estimate(split, statistic, about, score)
     family = Inverted(intervals, np.array(estimate.params), np.zeros(estimate.n_params), "Woodruff's")
     estimate = replace(estimate, family=family)
-    return results_of(estimate, split.rows.axes, requested, notes_by(split, by, groups))
+    notes = (*notes_by(split, by, groups), *_heaped_notes(split, values, q))
+    return results_of(estimate, split.rows.axes, requested, notes)
+
+
+def _heaped_notes(split: Split, values: FloatArray, q: float) -> Iterator[Note]:
+    """A warning where models may be compared whose values stand in heaps at the quantile, as rounded ones do."""
+    order, sizes = np.argsort(split.codes, kind="stable"), np.bincount(split.codes, minlength=len(split.names))
+    heaped = [_is_heaped(part, q) for part in np.split(values[order], np.cumsum(sizes)[:-1])]
+    if len(split.names) > 1 and any(heaped):
+        text = (
+            f"{few_of(list(compress(split.names, heaped)))}: most rows near the quantile share their value with "
+            "others, as rounded numbers do. Tests say whether such quantiles differ; the interval of a difference is "
+            "too short to say by how much. Compare the shares above a value with `er.mean`, or take numbers of more "
+            "digits."
+        )
+        yield EvalregWarning, text
+
+
+def _is_heaped(values: FloatArray, q: float) -> bool:
+    """Whether rows within a standard error of the share, sqrt(q (1 - q)/n), have half as many values or fewer."""
+    h = np.sqrt(q * (1 - q) / values.size)
+    low, high = np.quantile(values, [max(q - h, 0.0), min(q + h, 1.0)])
+    near = values[(low <= values) & (values <= high)]
+    return bool(2 * np.unique(near).size <= near.size)
